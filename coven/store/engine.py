@@ -1,0 +1,111 @@
+"""Opening the ledgers, and the two kinds of transaction.
+
+SQLite runs in WAL mode with ``synchronous=FULL`` (a 202 is a promise), a busy time-out, and
+immediate write transactions, so that two writers queue instead of failing half way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+
+from coven.errors import StoreUnavailable
+from coven.governance.faults import Faults, NoFaults
+
+Tx = Connection
+"""An open transaction, as the ledger functions take it."""
+
+BUSY_TIMEOUT_MS = 5_000
+_WRITE = "coven_write"
+
+
+class Store:
+    """One database with the ledgers in it."""
+
+    def __init__(self, engine: Engine, faults: Faults | None = None) -> None:
+        self.engine = engine
+        self._faults = faults or NoFaults()
+
+    @property
+    def dialect(self) -> str:
+        """``sqlite`` or ``postgresql``."""
+        return self.engine.dialect.name
+
+    @contextmanager
+    def read(self) -> Iterator[Tx]:
+        """A read transaction. Raises ``StoreUnavailable``."""
+        with self._transaction(write=False) as tx:
+            yield tx
+
+    @contextmanager
+    def write(self, point: str = "store.commit") -> Iterator[Tx]:
+        """A write transaction, committed at the end, rolled back on any error.
+
+        ``point`` names the fault points ``<point>.before`` and ``<point>.after`` around the
+        commit. Raises ``StoreUnavailable``; constraint errors pass as ``IntegrityError``.
+        """
+        with self._transaction(write=True) as tx:
+            yield tx
+            self._faults.hit(f"{point}.before")
+        self._faults.hit(f"{point}.after")
+
+    @contextmanager
+    def _transaction(self, *, write: bool) -> Iterator[Tx]:
+        try:
+            with self.engine.connect() as connection:
+                tx = connection.execution_options(**{_WRITE: write})
+                with tx.begin():
+                    yield tx
+        except IntegrityError:
+            raise
+        except (DBAPIError, SQLAlchemyError) as error:
+            raise StoreUnavailable(f"store: {type(error).__name__}: {_cause(error)}") from error
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self.engine.dispose()
+
+
+def open_store(url: str, faults: Faults | None = None) -> Store:
+    """Open the database at a SQLAlchemy ``url``; makes the folder of a SQLite file."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        if parsed.database and parsed.database != ":memory:":
+            Path(parsed.database).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        engine = create_engine(parsed, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    else:
+        engine = create_engine(
+            parsed, pool_pre_ping=True, pool_timeout=5, connect_args={"connect_timeout": 5}
+        )
+    return Store(engine, faults)
+
+
+def _set_up_sqlite(connection: Any, _record: object) -> None:
+    # Our own BEGIN below decides; the driver must not begin by itself.
+    connection.isolation_level = None
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "foreign_keys=ON",
+        f"busy_timeout={BUSY_TIMEOUT_MS}",
+    ):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    write = connection.get_execution_options().get(_WRITE, True)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _cause(error: SQLAlchemyError) -> str:
+    # The driver's own words only: SQLAlchemy's text repeats the statement and its parameters.
+    original = getattr(error, "orig", None)
+    return str(original or error).splitlines()[0][:200] if str(original or error) else ""

@@ -1,0 +1,125 @@
+"""What upkeep asks of all tenants at once: due work, expired leases, retention, counts.
+
+These are the only store functions, with the entry look-ups by task or delivery id, that don't
+take an installation; a test holds the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import delete, func, or_, select, update
+
+from coven.store import surfaces as surface_ledger
+from coven.store import tasks as task_ledger
+from coven.store.engine import Tx
+from coven.store.surfaces import Surface
+from coven.store.tables import attempts, deliveries, surfaces, tasks
+from coven.store.tasks import Task
+from coven.values import TaskId, TaskState
+
+
+def due_tasks(tx: Tx, now: datetime, resend_after: timedelta, limit: int = 200) -> list[Task]:
+    """Queued tasks whose time has come and whose last wake-up is old or never was."""
+    rows = tx.execute(
+        select(*task_ledger.FIELDS)
+        .where(
+            tasks.c.state == TaskState.QUEUED,
+            or_(tasks.c.not_before.is_(None), tasks.c.not_before <= now),
+            or_(tasks.c.dispatched_at.is_(None), tasks.c.dispatched_at <= now - resend_after),
+        )
+        .order_by(tasks.c.priority.desc(), tasks.c.seq)
+        .limit(limit)
+    )
+    return [task_ledger.from_row(row) for row in rows]
+
+
+def mark_dispatched(tx: Tx, ids: Sequence[TaskId], now: datetime) -> None:
+    """Remember that a wake-up was sent."""
+    tx.execute(update(tasks).where(tasks.c.id.in_(ids)).values(dispatched_at=now))
+
+
+def expired_leases(tx: Tx, now: datetime, limit: int = 200) -> list[Task]:
+    """Running tasks whose worker has not been heard of."""
+    rows = tx.execute(
+        select(*task_ledger.FIELDS)
+        .where(tasks.c.state == TaskState.RUNNING, tasks.c.lease_expires_at < now)
+        .order_by(tasks.c.seq)
+        .limit(limit)
+    )
+    return [task_ledger.from_row(row) for row in rows]
+
+
+def overdue_waiting(tx: Tx, now: datetime, limit: int = 200) -> list[Task]:
+    """Waiting tasks whose ``expires_at`` has passed."""
+    rows = tx.execute(
+        select(*task_ledger.FIELDS)
+        .where(tasks.c.state == TaskState.WAITING, tasks.c.expires_at < now)
+        .order_by(tasks.c.seq)
+        .limit(limit)
+    )
+    return [task_ledger.from_row(row) for row in rows]
+
+
+def exhausted(tx: Tx, limit: int = 200) -> list[Task]:
+    """Queued tasks that may not be claimed again: no attempts left, or cancelled."""
+    rows = tx.execute(
+        select(*task_ledger.FIELDS)
+        .where(
+            tasks.c.state == TaskState.QUEUED,
+            or_(
+                tasks.c.attempts_used >= tasks.c.max_attempts,
+                tasks.c.cancel_requested_at.is_not(None),
+            ),
+        )
+        .order_by(tasks.c.seq)
+        .limit(limit)
+    )
+    return [task_ledger.from_row(row) for row in rows]
+
+
+def tasks_by_state(tx: Tx) -> dict[str, int]:
+    """How many tasks stand in each state."""
+    rows = tx.execute(select(tasks.c.state, func.count()).group_by(tasks.c.state))
+    return {str(state): int(count) for state, count in rows}
+
+
+def due_surfaces(tx: Tx, now: datetime, limit: int = 200) -> list[Surface]:
+    """Surfaces that differ from GitHub, whose time has come, and that nobody publishes."""
+    rows = tx.execute(
+        select(*surface_ledger.FIELDS)
+        .where(surface_ledger.is_due(now))
+        .order_by(surfaces.c.next_at)
+        .limit(limit)
+    )
+    return [surface_ledger.from_row(row) for row in rows]
+
+
+def surfaces_by_state(tx: Tx) -> dict[str, int]:
+    """How many surfaces stand in each state."""
+    rows = tx.execute(select(surfaces.c.state, func.count()).group_by(surfaces.c.state))
+    return {str(state): int(count) for state, count in rows}
+
+
+def drop_bodies(tx: Tx, before: datetime) -> int:
+    """Forget raw bodies received before ``before``; the hash stays."""
+    return tx.execute(
+        update(deliveries)
+        .where(deliveries.c.received_at < before, deliveries.c.body.is_not(None))
+        .values(body=None)
+    ).rowcount
+
+
+def drop_settled(tx: Tx, before: datetime) -> int:
+    """Delete rows older than every redelivery window of GitHub."""
+    return tx.execute(delete(deliveries).where(deliveries.c.received_at < before)).rowcount
+
+
+def drop_output(tx: Tx, before: datetime) -> int:
+    """Forget output tails of attempts that ended before ``before``."""
+    return tx.execute(
+        update(attempts)
+        .where(attempts.c.finished_at < before, attempts.c.stdout_tail.is_not(None))
+        .values(stdout_tail=None, stderr_tail=None)
+    ).rowcount

@@ -1,0 +1,1 @@
+"""Ingress: one Flask app that verifies, records and routes GitHub deliveries."""

@@ -1,0 +1,1 @@
+"""Execution and egress: one Celery app that runs sessions and publishes surfaces."""
