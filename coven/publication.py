@@ -1,0 +1,98 @@
+"""What a surface should show: the ``desired`` column of the surface ledger, one model per kind.
+
+Receiver and workers state these; the publisher alone turns them into API calls. Texts in here are
+finished Markdown: neutralised, redacted and within GitHub's limits.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from coven.values import Conclusion
+
+CommentState = Literal[
+    "queued",
+    "working",
+    "done",
+    "partial",
+    "needs input",
+    "failed",
+    "declined",
+    "superseded",
+    "cancelled",
+]
+
+
+class Content(BaseModel):
+    """Base of all desired contents."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Annotation(Content):
+    """One finding on a line of the reviewed commit (GitHub REST, "Checks")."""
+
+    path: str
+    start_line: int = Field(ge=1)
+    end_line: int = Field(ge=1)
+    level: Literal["notice", "warning", "failure"]
+    title: str
+    message: str
+
+
+class CheckAction(Content):
+    """A button on a completed Check Run: at most three, with GitHub's length limits."""
+
+    identifier: str = Field(max_length=20)
+    label: str = Field(max_length=20)
+    description: str = Field(max_length=40)
+
+
+class CheckRunContent(Content):
+    """Subject ``task:<id>:<round>``."""
+
+    name: str
+    head_sha: str
+    external_id: str
+    status: Literal["queued", "in_progress", "completed"]
+    conclusion: Conclusion | None = None
+    title: str
+    summary: str
+    text: str | None = None
+    annotations: tuple[Annotation, ...] = ()
+    actions: tuple[CheckAction, ...] = ()
+    details_url: str | None = None
+
+
+class StatusCommentContent(Content):
+    """Subject ``thread:<n>:<familiar>``. The publisher puts the marker in front of ``body``."""
+
+    thread: int
+    familiar_id: str
+    state: CommentState
+    body: str
+
+
+class ReplyContent(Content):
+    """Subject ``comment:<id>``: one answer to one comment, never over a result."""
+
+    thread: int
+    familiar_id: str
+    comment_id: int
+    comment_kind: Literal["issue_comment", "review_comment", "review"]
+    body: str
+
+
+class PullRequestContent(Content):
+    """Subject ``branch:<name>``: a draft from a branch that was verified on the remote."""
+
+    head: str
+    head_sha: str
+    base: str
+    title: str
+    body: str
+    draft: bool = True
+    thread: int
+    familiar_id: str

@@ -1,0 +1,42 @@
+"""What receiver and workers are built from. Made once per process, handed down, never global."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from coven.clock import Clock
+from coven.github.factory import GitHub
+from coven.governance.wire import Seam
+from coven.redaction import Redactor
+from coven.settings.models import Settings
+from coven.store.engine import Store
+from coven.values import TaskId
+
+
+class Bell(Protocol):
+    """Says *look now* to the workers. Best effort: False when nobody could be told, never raises."""
+
+    def session(self, task_id: TaskId) -> bool:
+        """A task of a session lane is due."""
+
+    def control(self, task_id: TaskId) -> bool:
+        """A task of the control lane is due."""
+
+    def publish(self, task_id: TaskId) -> bool:
+        """Surfaces of this task differ from GitHub."""
+
+
+@dataclass(frozen=True)
+class Services:
+    """The collaborators of one process."""
+
+    settings: Settings
+    store: Store
+    github: GitHub
+    clock: Clock
+    seam: Seam
+    bell: Bell
+    redactor: Redactor
+    secret_key: bytes
+    """Signs markers and cookies."""
