@@ -6,143 +6,54 @@ that lost its lease changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from coven.store.engine import Tx
 from coven.store.tables import tasks
+from coven.store.task_rows import FIELDS, Ending, NewTask, Pulse, Task, from_row
 from coven.values import (
     LIVE_STATES,
     TERMINAL_STATES,
-    DeliveryId,
     InstallationId,
     Lane,
     RepoId,
-    RepoName,
-    ResultStatus,
     TaskId,
     TaskState,
-    TrustScope,
 )
 
+__all__ = [
+    "FIELDS",
+    "Ending",
+    "NewTask",
+    "Pulse",
+    "Task",
+    "amend",
+    "automatic_review_of",
+    "claim",
+    "finish",
+    "from_row",
+    "get",
+    "heartbeat",
+    "insert_new",
+    "live_with_key",
+    "locate",
+    "newest_head_at",
+    "older_automatic_reviews",
+    "on_thread",
+    "recent",
+    "request_cancel",
+    "requeue",
+    "resume",
+    "revive_failed",
+    "settle_idle",
+    "wait",
+]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTask:
-    """Work wanted, as the receiver (or a re-run) states it."""
-
-    id: TaskId
-    installation_id: InstallationId
-    repo_id: RepoId
-    repo_owner: str
-    repo_name: str
-    thread: int
-    is_pull: bool
-    title: str
-    lane: Lane
-    verb: str
-    reason: str
-    automatic: bool
-    familiar_id: str
-    trust_scope: TrustScope
-    content_trust: TrustScope
-    trust_evidence: dict[str, Any]
-    source_at: datetime
-    semantic_key: str
-    max_attempts: int
-    created_at: datetime
-    payload: dict[str, Any] = field(default_factory=dict)
-    state: TaskState = TaskState.QUEUED
-    account_id: int | None = None
-    account_login: str | None = None
-    repo_private: bool | None = None
-    delivery_id: DeliveryId | None = None
-    priority: int = 0
-    actor_id: int | None = None
-    actor_login: str | None = None
-    author_id: int | None = None
-    author_login: str | None = None
-    comment_id: int | None = None
-    comment_kind: str | None = None
-    head_sha: str | None = None
-    head_ref: str | None = None
-    head_repo_id: int | None = None
-    base_sha: str | None = None
-    base_ref: str | None = None
-    default_branch: str | None = None
-    not_before: datetime | None = None
-    expires_at: datetime | None = None
-    waiting_for: str | None = None
-    parent_task_id: TaskId | None = None
-    traceparent: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task(NewTask):
-    """A row of the task ledger."""
-
-    seq: int
-    round: int
-    attempts_used: int
-    lease_token: str | None
-    lease_expires_at: datetime | None
-    dispatched_at: datetime | None
-    cancel_requested_at: datetime | None
-    cancel_reason: str | None
-    superseded_by: TaskId | None
-    result_status: ResultStatus | None
-    outcome: str | None
-    summary: str | None
-    detail: str | None
-    branch: str | None
-    pr_number: int | None
-    result: dict[str, Any] | None
-    updated_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-
-    @property
-    def repo(self) -> RepoName:
-        """The repository as last seen by name."""
-        return RepoName(self.repo_owner, self.repo_name)
-
-    @property
-    def generation(self) -> int:
-        """Orders the writers of one surface: a newer task, then a later round, wins."""
-        return self.seq * 1000 + self.round
-
-    @property
-    def from_fork(self) -> bool:
-        """Whether the head is in another repository, or its repository is gone."""
-        return self.is_pull and self.head_sha is not None and self.head_repo_id != self.repo_id
-
-
-@dataclass(frozen=True, slots=True)
-class Pulse:
-    """Answer to a heartbeat: whether the lease is still ours, and whether to stop."""
-
-    alive: bool
-    cancel_reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a running task ends."""
-
-    state: TaskState
-    outcome: str
-    summary: str | None = None
-    detail: str | None = None
-    result_status: ResultStatus | None = None
-    branch: str | None = None
-    pr_number: int | None = None
-    result: dict[str, Any] | None = None
-
-
-FIELDS = tuple(tasks.c[name] for name in Task.__dataclass_fields__)
 _LIVE = tasks.c.state.in_(LIVE_STATES)
 _RELEASE: dict[str, Any] = {"lease_token": None, "lease_expires_at": None}
 
@@ -510,15 +421,3 @@ def _change(tx: Tx, condition: ColumnElement[bool], values: dict[str, Any]) -> T
 def _same_tenant(installation: InstallationId, other: InstallationId) -> None:
     if installation != other:
         raise ValueError("a task can't be written into another installation")
-
-
-def from_row(row: Row[Any]) -> Task:
-    """A row of :data:`FIELDS` as a value."""
-    values = dict(row._mapping)
-    values["lane"] = Lane(values["lane"])
-    values["state"] = TaskState(values["state"])
-    values["trust_scope"] = TrustScope(values["trust_scope"])
-    values["content_trust"] = TrustScope(values["content_trust"])
-    if values["result_status"] is not None:
-        values["result_status"] = ResultStatus(values["result_status"])
-    return Task(**values)
