@@ -96,3 +96,33 @@ class PullRequestContent(Content):
     draft: bool = True
     thread: int
     familiar_id: str
+
+
+def check_run_subject(task_id: str, round_: int) -> str:
+    """One Check Run per round: a completed one can't be opened again."""
+    return f"task:{task_id}:{round_}"
+
+
+def check_run_external_id(task_id: str, round_: int) -> str:
+    """Comes back in ``check_run`` events, and finds our object after a lost answer."""
+    return f"{task_id}:{round_}"
+
+
+def status_comment_subject(thread: int, familiar_id: str) -> str:
+    """One status comment per familiar and thread."""
+    return f"thread:{thread}:{familiar_id}"
+
+
+def reply_subject(comment_id: int) -> str:
+    """One answer per comment, however often the command is delivered."""
+    return f"comment:{comment_id}"
+
+
+def pull_request_subject(branch: str) -> str:
+    """One pull request per reserved branch."""
+    return f"branch:{branch}"
+
+
+def check_run_name(display_name: str, lane: str) -> str:
+    """Constant per familiar and lane, so that branch protection can require it."""
+    return f"{display_name} / {lane}"

@@ -123,3 +123,13 @@ def drop_output(tx: Tx, before: datetime) -> int:
         .where(attempts.c.finished_at < before, attempts.c.stdout_tail.is_not(None))
         .values(stdout_tail=None, stderr_tail=None)
     ).rowcount
+
+
+def leased(tx: Tx, now: datetime) -> set[TaskId]:
+    """Tasks that some worker holds a living lease of."""
+    rows = tx.execute(
+        select(tasks.c.id).where(
+            tasks.c.state == TaskState.RUNNING, tasks.c.lease_expires_at >= now
+        )
+    )
+    return {TaskId(task_id) for (task_id,) in rows}

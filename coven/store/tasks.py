@@ -203,6 +203,21 @@ def heartbeat(
     return Pulse(True, (row.cancel_reason or "cancelled") if row.cancel_requested_at else None)
 
 
+def seize(
+    installation: InstallationId,
+    tx: Tx,
+    task_id: TaskId,
+    lost_token: str,
+    token: str,
+    now: datetime,
+    lease_secs: float,
+) -> Task | None:
+    """Take an expired lease over, to settle the task. None when its worker came back."""
+    condition = and_(_held(installation, task_id, lost_token), tasks.c.lease_expires_at < now)
+    values = {"lease_token": token, "lease_expires_at": now + timedelta(seconds=lease_secs)}
+    return _change(tx, condition, values)
+
+
 def amend(
     installation: InstallationId, tx: Tx, task_id: TaskId, token: str, now: datetime, **facts: Any
 ) -> Task | None:

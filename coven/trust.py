@@ -1,0 +1,34 @@
+"""What a person may do and how far they are trusted, from GitHub's own answers. Pure.
+
+The permission endpoint answers ``read`` to everybody on a public repository, and a custom role
+has any name; so ``permission`` decides about writing, and ``read`` proves nothing in public.
+Source: GitHub REST, "Get repository permissions for a user"; memory contract, "Trust model".
+"""
+
+from __future__ import annotations
+
+from coven.github.models import Permission
+from coven.values import TrustScope
+
+WRITING = frozenset({"admin", "maintain", "write"})
+READING = frozenset({"triage", "read"})
+
+
+def may_write(permission: Permission | None) -> bool:
+    """Whether this is confirmed write access (``maintain`` counts, custom roles by their base)."""
+    return permission is not None and permission.permission in WRITING
+
+
+def scope_of(permission: Permission | None, *, collaborator: bool, private: bool) -> TrustScope:
+    """The actor's scope, before forks and schedules are considered.
+
+    ``collaborator``: the collaborators endpoint says so. Unknown means ``external``.
+    """
+    if permission is None:
+        return TrustScope.EXTERNAL
+    if may_write(permission):
+        return TrustScope.MAINTAINER
+    triage = permission.role_name == "triage"
+    if permission.permission in READING and (private or collaborator or triage):
+        return TrustScope.COLLABORATOR
+    return TrustScope.EXTERNAL

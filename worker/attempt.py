@@ -1,0 +1,77 @@
+"""What one attempt carries from phase to phase."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from coven.contract.exit_codes import ProcessEnd
+from coven.contract.result import ResultReading
+from coven.redaction import Redactor
+from coven.services import Services
+from coven.settings.models import Familiar
+from coven.store.attempts import AttemptEnd
+from coven.store.tasks import Task
+from worker.lease import LeaseKeeper
+from worker.session import Prepared
+
+
+class Stopped(Exception):  # noqa: N818 - not a fault: somebody asked for it
+    """The keeper says that the work must stop; ``reason`` is its word."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass
+class Attempt:
+    """What one attempt carries from phase to phase."""
+
+    services: Services
+    task: Task
+    familiar: Familiar
+    keeper: LeaseKeeper
+    number: int
+    redactor: Redactor
+    began: float
+    phase: str = "claimed"
+    timings: dict[str, float] = field(default_factory=dict)
+    prepared: Prepared | None = None
+    end: ProcessEnd | None = None
+    reading: ResultReading | None = None
+
+    @contextmanager
+    def during(self, phase: str) -> Iterator[None]:
+        """Name the phase, time it in seconds, and stop at its border when told to."""
+        self.check()
+        self.phase = phase
+        self.keeper.note(phase=phase)
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.timings[phase] = round(time.monotonic() - began, 4)
+        self.check()
+
+    def check(self) -> None:
+        """Raises ``Stopped`` when the work must stop."""
+        reason = self.keeper.stop_reason()
+        if reason is not None:
+            raise Stopped(reason)
+
+    def closing(self, outcome: str, detail: str | None = None) -> AttemptEnd:
+        """How this attempt is written down. Texts are redacted."""
+        end, reading = self.end, self.reading
+        return AttemptEnd(
+            outcome=outcome,
+            detail=self.redactor.text(detail)[:2_000] if detail else None,
+            exit_code=end.exit_code if end else None,
+            signal=end.signal if end else None,
+            tolerated=list(reading.tolerated) if reading else [],
+            timings=dict(self.timings),
+            stdout_tail=end.stdout_tail if end else None,
+            stderr_tail=end.stderr_tail if end else None,
+        )

@@ -1,0 +1,143 @@
+"""The control lane: short answers on the thread, without a session and never behind one."""
+
+from __future__ import annotations
+
+import structlog
+
+from coven import texts
+from coven.errors import CovenError, LeaseLost
+from coven.github.models import Permission
+from coven.github.roles import Role
+from coven.publication import ReplyContent, reply_subject
+from coven.services import Services
+from coven.settings.models import Familiar
+from coven.store import attempts, tasks
+from coven.store.attempts import AttemptEnd
+from coven.store.tasks import Ending, Task
+from coven.texts import Voice
+from coven.trust import scope_of
+from coven.values import SurfaceKind, TaskId, TaskState, TrustScope, new_token
+from coven.verbs import HELP, VERBS
+from worker import settle
+from worker.recheck import permission_of
+from worker.show import Surfacing, voice_of
+
+_log = structlog.get_logger(__name__)
+
+ANSWERED = (TrustScope.MAINTAINER, TrustScope.COLLABORATOR)
+
+
+def run_control(services: Services, task_id: TaskId, worker: str) -> None:
+    """Answer a control task, if it is due and nobody has it."""
+    with services.store.read() as tx:
+        found = tasks.locate(tx, task_id)
+    if found is None or found.state is not TaskState.QUEUED:
+        return
+    now = services.clock.now()
+    with services.store.write("task.claim") as tx:
+        task = tasks.claim(
+            found.installation_id,
+            tx,
+            task_id,
+            new_token(),
+            now,
+            services.settings.worker.lease_secs,
+        )
+        if task is None:
+            return
+        attempts.start(task.installation_id, tx, task, worker, now)
+    familiar = services.settings.familiar(task.familiar_id)
+    with structlog.contextvars.bound_contextvars(
+        task=task.id, installation=task.installation_id, repository=str(task.repo)
+    ):
+        try:
+            _answer(services, task, familiar)
+        except LeaseLost:
+            _log.warning("lease_lost")
+        except CovenError as error:
+            _log.warning("control_failed", why=services.redactor.text(str(error)))
+            _again(services, task, familiar, error.public, error.retry_after)
+        except Exception:
+            _log.exception("control_crashed")
+            _again(services, task, familiar, CovenError.public, None)
+
+
+def _answer(services: Services, task: Task, familiar: Familiar | None) -> None:
+    if familiar is None:
+        _end(services, task, TaskState.FAILED, "misconfigured", [])
+        return
+    if not _may_ask(services, task):
+        _end(services, task, TaskState.CANCELLED, "actor_not_collaborator", [])
+        return
+    voice = voice_of(services.settings, familiar, task)
+    body = _reply(services, task, voice)
+    wanted = []
+    if task.comment_id is not None:
+        content = ReplyContent.model_validate(
+            {
+                "thread": task.thread,
+                "familiar_id": familiar.id,
+                "comment_id": task.comment_id,
+                "comment_kind": task.comment_kind or "issue_comment",
+                "body": body,
+            }
+        )
+        wanted.append(Surfacing(SurfaceKind.REPLY, reply_subject(task.comment_id), content))
+    _end(services, task, TaskState.COMPLETED, "answered", wanted)
+
+
+def _reply(services: Services, task: Task, voice: Voice) -> str:
+    if task.verb == "status":
+        with services.store.read() as tx:
+            listed = tasks.on_thread(task.installation_id, tx, task.repo_id, task.thread)
+        return texts.reply_status(voice, [_row(t) for t in listed if t.id != task.id][:10])
+    unknown = None if task.verb in VERBS else task.verb
+    return texts.reply_help(voice, HELP, unknown)
+
+
+def _row(task: Task) -> tuple[str, str, str]:
+    what = f"{task.verb} ({task.reason})"
+    state = f"{task.state}: {task.outcome}" if task.outcome else str(task.state)
+    return what, state, task.summary or task.detail or (task.head_sha or "")[:12]
+
+
+def _may_ask(services: Services, task: Task) -> bool:
+    # Confirmed at receipt is good enough for an answer; unconfirmed is looked at here.
+    if task.trust_scope in ANSWERED:
+        return True
+    if task.trust_evidence.get("source") != "unavailable":
+        return False
+    client = services.github.for_repo(task.installation_id, task.repo_id, task.repo, Role.PUBLISH)
+    permission: Permission | None = permission_of(client, task.actor_login, task.actor_id)
+    private = client.repository().private
+    collaborator = not private and client.is_collaborator(task.actor_login or "")
+    return scope_of(permission, collaborator=collaborator, private=private) in ANSWERED
+
+
+def _end(
+    services: Services, task: Task, state: TaskState, outcome: str, wanted: list[Surfacing]
+) -> None:
+    settle.finish(services, task, Ending(state, outcome), AttemptEnd(outcome), wanted)
+
+
+def _again(
+    services: Services,
+    task: Task,
+    familiar: Familiar | None,
+    why: str,
+    retry_after: float | None,
+) -> None:
+    if familiar is None:
+        return
+    try:
+        settle.retry_or_fail(
+            services,
+            task,
+            familiar,
+            AttemptEnd("infra", why),
+            why=why,
+            next_step="",
+            retry_after=retry_after,
+        )
+    except LeaseLost:
+        _log.warning("lease_lost")

@@ -1,0 +1,277 @@
+"""One attempt at a session task: claim, look again, check out, run, judge, show.
+
+Every path ends in a state that a person can see: terminal, queued with a time, or waiting with an
+expiry. What happens when this process dies at any line is the reaper's business
+(:mod:`worker.upkeep`): the lease expires and the task runs again, or fails visibly.
+"""
+
+from __future__ import annotations
+
+import time
+import structlog
+
+from coven.errors import CovenError, InstallationGone, LeaseLost, Retry
+from coven.github.roles import Role
+from coven.services import Services
+from coven.store import attempts, tasks
+from coven.store.attempts import AttemptEnd
+from coven.store.tasks import Ending, Task
+from coven.values import Conclusion, TaskId, TaskState, new_token
+from worker import conclude, settle, show
+from worker.attempt import Attempt, Stopped
+from worker.lease import DRAIN, LEASE_LOST, Draining, LeaseKeeper
+from worker.recheck import AskFirst, Decline, look_again
+from worker.session import prepare, run
+
+_log = structlog.get_logger(__name__)
+
+OPERATOR_STEP = "If it happens again, ask the operator of this App to look at the logs."
+
+
+def run_task(services: Services, task_id: TaskId, draining: Draining, worker: str) -> None:
+    """Run the next attempt of a session task, if it is due and nobody has it."""
+    claimed = _claim(services, task_id, worker)
+    if claimed is None:
+        return
+    task, number = claimed
+    familiar = services.settings.familiar(task.familiar_id)
+    with structlog.contextvars.bound_contextvars(
+        task=task.id,
+        installation=task.installation_id,
+        repository=str(task.repo),
+        delivery=task.delivery_id,
+        attempt=number,
+    ):
+        if familiar is None:
+            _without_familiar(services, task)
+            return
+        keeper = LeaseKeeper(services, task, draining)
+        redactor = services.redactor.with_live(*services.github.live_secrets())
+        attempt = Attempt(services, task, familiar, keeper, number, redactor, time.monotonic())
+        _log.info("attempt_started", verb=task.verb, lane=task.lane)
+        with keeper:
+            _guarded(attempt)
+
+
+def _claim(services: Services, task_id: TaskId, worker: str) -> tuple[Task, int] | None:
+    with services.store.read() as tx:
+        found = tasks.locate(tx, task_id)
+    if found is None or found.state is not TaskState.QUEUED:
+        return None
+    block = services.settings.installation(found.installation_id)
+    now = services.clock.now()
+    with services.store.write("task.claim") as tx:
+        task = tasks.claim(
+            found.installation_id,
+            tx,
+            task_id,
+            new_token(),
+            now,
+            services.settings.worker.lease_secs,
+            block.limits.max_concurrent if block else None,
+        )
+        if task is None:
+            return None
+        return task, attempts.start(task.installation_id, tx, task, worker, now)
+
+
+def _guarded(attempt: Attempt) -> None:
+    services = attempt.services
+    try:
+        _attempt(attempt)
+    except Stopped as stopped:
+        _stop(attempt, stopped.reason)
+    except LeaseLost:
+        _log.warning("lease_lost", phase=attempt.phase)
+    except InstallationGone as gone:
+        _fail(attempt, gone, TaskState.CANCELLED, Conclusion.CANCELLED)
+    except CovenError as error:
+        _log.warning("attempt_failed", phase=attempt.phase, why=attempt.redactor.text(str(error)))
+        if error.retry is Retry.BACKOFF:
+            _again(attempt, error.public, str(error), error.retry_after)
+        else:
+            _fail(attempt, error, TaskState.FAILED, Conclusion.FAILURE)
+    except Exception as error:
+        # The last net: a fault of ours must not leave a task running for ever.
+        _log.exception("attempt_crashed", phase=attempt.phase)
+        _again(attempt, CovenError.public, f"{type(error).__name__} in {attempt.phase}", None)
+    finally:
+        if attempt.prepared is not None:
+            attempt.prepared.clean_up()
+        services.bell.publish(attempt.task.id)
+
+
+def _attempt(attempt: Attempt) -> None:
+    services = attempt.services
+    with attempt.during("looking"):
+        client = services.github.for_repo(
+            attempt.task.installation_id, attempt.task.repo_id, attempt.task.repo, Role.PUBLISH
+        )
+        look = look_again(client, services.settings, attempt.task)
+    if isinstance(look, Decline):
+        _decline(attempt, look)
+        return
+    task = _amend(attempt, look.facts, ask=isinstance(look, AskFirst))
+    if isinstance(look, AskFirst):
+        settle.wait_for_approval(services, task, attempt.familiar)
+        return
+    with attempt.during("checkout"):
+        attempt.prepared = prepare(
+            services, task, attempt.familiar, attempt.redactor, attempt.keeper.stop_reason
+        )
+        attempt.redactor = attempt.prepared.redactor
+        attempt.keeper.note(start_sha=attempt.prepared.workspace.start_sha)
+    with attempt.during("session"):
+        attempt.end, attempt.reading = run(
+            services, attempt.prepared, attempt.keeper, lambda pid: attempt.keeper.note(pid=pid)
+        )
+    with attempt.during("judging"):
+        conclude.conclude(attempt, client)
+
+
+def _amend(attempt: Attempt, facts: dict[str, object], *, ask: bool) -> Task:
+    services, task = attempt.services, attempt.task
+    now = services.clock.now()
+    with services.store.write("task.amend") as tx:
+        amended = tasks.amend(
+            task.installation_id, tx, task.id, task.lease_token or "", now, **facts
+        )
+        if amended is None:
+            raise LeaseLost(f"task {task.id} is not ours any more")
+        if not ask:
+            seconds = time.monotonic() - attempt.began
+            wanted = show.working(
+                services.settings,
+                amended,
+                attempt.familiar,
+                "reading the code",
+                seconds,
+                amended.attempts_used,
+            )
+            show.desire_all(tx, amended, wanted, now)
+    attempt.task = amended
+    if not ask:
+        services.bell.publish(amended.id)
+    return amended
+
+
+def _decline(attempt: Attempt, decline: Decline) -> None:
+    state = TaskState.SUPERSEDED if decline.superseded else TaskState.CANCELLED
+    wanted = (
+        []
+        if decline.silent
+        else show.ended(
+            attempt.services.settings,
+            attempt.task,
+            attempt.familiar,
+            state="superseded" if decline.superseded else "declined",
+            conclusion=Conclusion.NEUTRAL if decline.superseded else Conclusion.CANCELLED,
+            title="Superseded" if decline.superseded else "Declined",
+            why=decline.why,
+            next_step=decline.next_step,
+        )
+    )
+    settle.finish(
+        attempt.services,
+        attempt.task,
+        Ending(state, decline.outcome, detail=decline.why),
+        attempt.closing(decline.outcome, decline.why),
+        wanted,
+    )
+
+
+def _stop(attempt: Attempt, reason: str) -> None:
+    services, task = attempt.services, attempt.task
+    if reason == LEASE_LOST:
+        _log.warning("lease_lost", phase=attempt.phase)
+        return
+    try:
+        if reason == DRAIN:
+            settle.give_back(services, task, attempt.closing("stopped", reason), "worker drained")
+            return
+        superseded = reason.startswith("superseded")
+        settle.finish(
+            services,
+            task,
+            Ending(
+                TaskState.SUPERSEDED if superseded else TaskState.CANCELLED,
+                "stopped",
+                detail=reason,
+            ),
+            attempt.closing("stopped", reason),
+            show.ended(
+                services.settings,
+                task,
+                attempt.familiar,
+                state="superseded" if superseded else "cancelled",
+                conclusion=Conclusion.NEUTRAL if superseded else Conclusion.CANCELLED,
+                title="Superseded" if superseded else "Cancelled",
+                why=f"Stopped while {attempt.phase}: {reason}.",
+                start_sha=attempt.prepared.workspace.start_sha if attempt.prepared else None,
+            ),
+        )
+    except LeaseLost:
+        _log.warning("lease_lost", phase=attempt.phase)
+
+
+def _again(attempt: Attempt, public: str, detail: str, retry_after: float | None) -> None:
+    try:
+        settle.retry_or_fail(
+            attempt.services,
+            attempt.task,
+            attempt.familiar,
+            attempt.closing("infra", detail),
+            why=public,
+            next_step=OPERATOR_STEP,
+            retry_after=retry_after,
+            start_sha=attempt.prepared.workspace.start_sha if attempt.prepared else None,
+        )
+    except LeaseLost:
+        _log.warning("lease_lost", phase=attempt.phase)
+
+
+def _fail(attempt: Attempt, error: CovenError, state: TaskState, conclusion: Conclusion) -> None:
+    outcome = type(error).__name__
+    try:
+        settle.finish(
+            attempt.services,
+            attempt.task,
+            Ending(state, outcome, detail=attempt.redactor.text(str(error))[:2_000]),
+            attempt.closing(outcome, str(error)),
+            show.ended(
+                attempt.services.settings,
+                attempt.task,
+                attempt.familiar,
+                state="cancelled" if state is TaskState.CANCELLED else "failed",
+                conclusion=conclusion,
+                title="Failed" if state is TaskState.FAILED else "Cancelled",
+                why=error.public,
+                next_step=OPERATOR_STEP,
+                start_sha=attempt.prepared.workspace.start_sha if attempt.prepared else None,
+            ),
+        )
+    except LeaseLost:
+        _log.warning("lease_lost", phase=attempt.phase)
+
+
+def _without_familiar(services: Services, task: Task) -> None:
+    why = f"The familiar {task.familiar_id} is not configured here any more."
+    try:
+        settle.finish(
+            services,
+            task,
+            Ending(TaskState.FAILED, "misconfigured", detail=why),
+            AttemptEnd("misconfigured", why),
+            show.ended(
+                services.settings,
+                task,
+                show.familiar_of(services.settings, task),
+                state="failed",
+                conclusion=Conclusion.FAILURE,
+                title="Failed",
+                why=why,
+                next_step=OPERATOR_STEP,
+            ),
+        )
+    except LeaseLost:
+        _log.warning("lease_lost", phase="claimed")

@@ -1,0 +1,1 @@
+"""Judging: what of a result may be published, and how."""

@@ -1,0 +1,170 @@
+"""The transactions that end an attempt: task, attempt and surfaces change together, or not at all.
+
+Used by the worker that holds the lease. A lost lease raises ``LeaseLost`` and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from coven.errors import LeaseLost
+from coven.services import Services
+from coven.settings.models import Familiar
+from coven.store import attempts, tasks
+from coven.store.attempts import AttemptEnd
+from coven.store.tasks import Ending, Task
+from coven.values import Conclusion, Lane, TaskState
+from worker import show
+from worker.retry import jitter, next_attempt_at
+from worker.show import Surfacing
+
+APPROVAL_DAYS = 14
+ANSWER_HOURS = 72
+
+
+def finish(
+    services: Services,
+    task: Task,
+    ending: Ending,
+    attempt: AttemptEnd,
+    wanted: Sequence[Surfacing],
+) -> Task:
+    """Running -> terminal, with what people see. Raises ``LeaseLost``."""
+    now = services.clock.now()
+    token = _token(task)
+    with services.store.write("task.finish") as tx:
+        ended = tasks.finish(task.installation_id, tx, task.id, token, now, ending)
+        if ended is None:
+            raise LeaseLost(f"task {task.id} is not ours any more")
+        attempts.finish(task.installation_id, tx, task.id, token, now, attempt)
+        show.desire_all(tx, ended, wanted, now)
+    services.bell.publish(task.id)
+    return ended
+
+
+def retry_or_fail(
+    services: Services,
+    task: Task,
+    familiar: Familiar,
+    attempt: AttemptEnd,
+    *,
+    why: str,
+    next_step: str,
+    conclusion: Conclusion = Conclusion.FAILURE,
+    retry_after: float | None = None,
+    start_sha: str | None = None,
+) -> Task:
+    """Running -> queued while the budget lasts, else failed. Raises ``LeaseLost``."""
+    quiet = task.lane is Lane.CONTROL  # An answer never stands over a result.
+    if task.attempts_used >= task.max_attempts:
+        return finish(
+            services,
+            task,
+            Ending(TaskState.FAILED, attempt.outcome, detail=why),
+            attempt,
+            []
+            if quiet
+            else show.ended(
+                services.settings,
+                task,
+                familiar,
+                state="failed",
+                conclusion=conclusion,
+                title=f"Failed after {task.attempts_used} of {task.max_attempts} attempts",
+                why=why,
+                next_step=next_step,
+                start_sha=start_sha,
+            ),
+        )
+    now = services.clock.now()
+    not_before = next_attempt_at(
+        services.settings.worker, now, task.attempts_used, retry_after, jitter()
+    )
+    wait = (not_before - now).total_seconds()
+    wanted = (
+        []
+        if quiet
+        else show.retrying(services.settings, task, familiar, why, wait, task.attempts_used)
+    )
+    return _requeue(services, task, attempt, wanted, now, not_before, why)
+
+
+def give_back(services: Services, task: Task, attempt: AttemptEnd, why: str) -> Task:
+    """Running -> queued without using up an attempt (a draining worker). Raises ``LeaseLost``."""
+    now = services.clock.now()
+    return _requeue(services, task, attempt, [], now, None, why, give_back_attempt=True)
+
+
+def wait_for_approval(services: Services, task: Task, familiar: Familiar) -> Task:
+    """Running -> waiting until a maintainer asks for the review. Raises ``LeaseLost``."""
+    return wait(
+        services,
+        task,
+        AttemptEnd("waiting", "a maintainer must ask for this review"),
+        "approval",
+        timedelta(days=APPROVAL_DAYS),
+        show.approval(services.settings, task, familiar),
+    )
+
+
+def wait(
+    services: Services,
+    task: Task,
+    attempt: AttemptEnd,
+    waiting_for: str,
+    patience: timedelta,
+    wanted: Sequence[Surfacing],
+    **facts: object,
+) -> Task:
+    """Running -> waiting, at the longest for ``patience``. Raises ``LeaseLost``."""
+    now = services.clock.now()
+    token = _token(task)
+    with services.store.write("task.wait") as tx:
+        waiting = tasks.wait(
+            task.installation_id, tx, task.id, token, now, waiting_for, now + patience, **facts
+        )
+        if waiting is None:
+            raise LeaseLost(f"task {task.id} is not ours any more")
+        attempts.finish(task.installation_id, tx, task.id, token, now, attempt)
+        show.desire_all(tx, waiting, wanted, now)
+    services.bell.publish(task.id)
+    return waiting
+
+
+def _requeue(
+    services: Services,
+    task: Task,
+    attempt: AttemptEnd,
+    wanted: Sequence[Surfacing],
+    now: datetime,
+    not_before: datetime | None,
+    why: str,
+    *,
+    give_back_attempt: bool = False,
+) -> Task:
+    token = _token(task)
+    with services.store.write("task.requeue") as tx:
+        queued = tasks.requeue(
+            task.installation_id,
+            tx,
+            task.id,
+            token,
+            now,
+            not_before,
+            why,
+            give_back_attempt=give_back_attempt,
+        )
+        if queued is None:
+            raise LeaseLost(f"task {task.id} is not ours any more")
+        attempts.finish(task.installation_id, tx, task.id, token, now, attempt)
+        show.desire_all(tx, queued, wanted, now)
+    if wanted:
+        services.bell.publish(task.id)
+    return queued
+
+
+def _token(task: Task) -> str:
+    if task.lease_token is None:
+        raise LeaseLost(f"task {task.id} has no lease")
+    return task.lease_token

@@ -1,0 +1,198 @@
+"""From the state of a task to the surfaces that show it. Pure, but for :func:`desire_all`.
+
+Pull request work shows a Check Run on its head and one status comment. Issue work shows the
+status comment first; its Check Run goes on what was pushed or, when nothing was, on the commit
+that the work started from (``checks.on_start_commit``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from coven import texts
+from coven.publication import (
+    Annotation,
+    CheckRunContent,
+    CommentState,
+    Content,
+    StatusCommentContent,
+    check_run_external_id,
+    check_run_name,
+    check_run_subject,
+    status_comment_subject,
+)
+from coven.settings.models import Familiar, Settings
+from coven.store import surfaces
+from coven.store.engine import Tx
+from coven.store.tasks import Task
+from coven.texts import CheckText, Voice, Work
+from coven.values import Conclusion, Severity, SurfaceKind
+
+Clean = Callable[[str], str]
+"""Redacts one text."""
+
+LEVELS = {
+    Severity.INFO: "notice",
+    Severity.LOW: "notice",
+    Severity.MEDIUM: "warning",
+    Severity.HIGH: "failure",
+    Severity.CRITICAL: "failure",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Surfacing:
+    """One surface to be desired."""
+
+    kind: SurfaceKind
+    subject: str
+    content: Content
+
+
+def voice_of(settings: Settings, familiar: Familiar, task: Task) -> Voice:
+    """Who speaks for this task."""
+    base = settings.server.cave_base_url
+    url = f"{base.rstrip('/')}/sessions/{task.id}" if base else None
+    return Voice(familiar.display_name, familiar.handle, url)
+
+
+def familiar_of(settings: Settings, task: Task) -> Familiar:
+    """The task's familiar, or a nameless one when it was taken out of the configuration."""
+    known = settings.familiar(task.familiar_id)
+    return known or Familiar(
+        id=task.familiar_id, display_name=task.familiar_id, bot_username=task.familiar_id
+    )
+
+
+def work_of(task: Task) -> Work:
+    """What this task is about, for the texts."""
+    return Work(task.verb, task.thread, task.is_pull, task.title, task.head_sha)
+
+
+def check_run(
+    task: Task,
+    familiar: Familiar,
+    voice: Voice,
+    text: CheckText,
+    *,
+    conclusion: Conclusion | None = None,
+    status: str | None = None,
+    head_sha: str | None = None,
+    annotations: Sequence[Annotation] = (),
+) -> Surfacing | None:
+    """The Check Run of this round; None while there is no commit to put it on."""
+    sha = head_sha or (task.head_sha if task.is_pull else None)
+    if sha is None:
+        return None
+    return Surfacing(
+        SurfaceKind.CHECK_RUN,
+        check_run_subject(task.id, task.round),
+        CheckRunContent.model_validate(
+            {
+                "name": check_run_name(familiar.display_name, task.lane),
+                "head_sha": sha,
+                "external_id": check_run_external_id(task.id, task.round),
+                "status": "completed" if conclusion else status or "in_progress",
+                "conclusion": conclusion,
+                "title": text.title,
+                "summary": text.summary,
+                "text": text.text,
+                "annotations": tuple(annotations),
+                "details_url": voice.session_url,
+            }
+        ),
+    )
+
+
+def status_comment(task: Task, familiar: Familiar, state: CommentState, body: str) -> Surfacing:
+    """The one status comment of this familiar on the thread."""
+    return Surfacing(
+        SurfaceKind.STATUS_COMMENT,
+        status_comment_subject(task.thread, familiar.id),
+        StatusCommentContent(thread=task.thread, familiar_id=familiar.id, state=state, body=body),
+    )
+
+
+def working(
+    settings: Settings, task: Task, familiar: Familiar, phase: str, seconds: float, attempt: int
+) -> list[Surfacing]:
+    """What a running task shows."""
+    voice, work = voice_of(settings, familiar, task), work_of(task)
+    check = check_run(
+        task, familiar, voice, texts.check_working(voice, work, phase, seconds, attempt)
+    )
+    comment = status_comment(
+        task, familiar, "working", texts.comment_working(voice, work, "reading the code")
+    )
+    return _present(check, comment)
+
+
+def retrying(
+    settings: Settings, task: Task, familiar: Familiar, why: str, seconds: float, attempt: int
+) -> list[Surfacing]:
+    """What a task shows between two attempts."""
+    voice, work = voice_of(settings, familiar, task), work_of(task)
+    text = texts.check_retrying(voice, why, seconds, attempt, task.max_attempts)
+    return _present(check_run(task, familiar, voice, text))
+
+
+def ended(
+    settings: Settings,
+    task: Task,
+    familiar: Familiar,
+    *,
+    state: CommentState,
+    conclusion: Conclusion,
+    title: str,
+    why: str,
+    next_step: str | None = None,
+    start_sha: str | None = None,
+) -> list[Surfacing]:
+    """What a task shows that ended without a result."""
+    voice, work = voice_of(settings, familiar, task), work_of(task)
+    check = check_run(
+        task,
+        familiar,
+        voice,
+        texts.check_ended(voice, title, why, next_step),
+        conclusion=conclusion,
+        head_sha=start_sha if settings.checks.on_start_commit else None,
+    )
+    comment = status_comment(
+        task, familiar, state, texts.comment_ended(voice, work, state, why, next_step)
+    )
+    return _present(check, comment)
+
+
+def approval(settings: Settings, task: Task, familiar: Familiar) -> list[Surfacing]:
+    """What an outsider's pull request shows until a maintainer asks for the review."""
+    voice, work = voice_of(settings, familiar, task), work_of(task)
+    return _present(
+        check_run(
+            task,
+            familiar,
+            voice,
+            texts.check_approval(voice, work),
+            conclusion=Conclusion.ACTION_REQUIRED,
+        )
+    )
+
+
+def desire_all(tx: Tx, task: Task, wanted: Iterable[Surfacing], now: datetime) -> None:
+    """State all of them in this transaction; a newer task's surfaces stay as they are."""
+    for surfacing in wanted:
+        surfaces.desire(
+            task.installation_id,
+            tx,
+            task,
+            surfacing.kind,
+            surfacing.subject,
+            surfacing.content.model_dump(mode="json"),
+            now,
+        )
+
+
+def _present(*wanted: Surfacing | None) -> list[Surfacing]:
+    return [surfacing for surfacing in wanted if surfacing is not None]

@@ -1,0 +1,202 @@
+"""What beat calls: lost work comes back, forgotten wake-ups are sent again, old data goes.
+
+Each job takes its beat row first, so two beats (or two replicas) run it once per tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from coven.errors import LeaseLost
+from coven.services import Services
+from coven.store import attempts, beats, sweeps, tasks
+from coven.store.attempts import AttemptEnd
+from coven.store.tasks import Ending, Task
+from coven.values import Conclusion, Lane, TaskState, new_token
+from worker import settle, show
+
+_log = structlog.get_logger(__name__)
+
+RESEND_AFTER = timedelta(seconds=30)
+"""A wake-up that had no effect for so long is sent again."""
+
+DELIVERY_DAYS = 30
+OUTPUT_DAYS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A periodic job: what to call, and every how many seconds."""
+
+    name: str
+    every_secs: float
+    run: Callable[[Services], None]
+
+
+def perform(services: Services, job: Job) -> None:
+    """Run a job unless it ran in this tick already."""
+    now = services.clock.now()
+    with services.store.write("beat.take") as tx:
+        # A little less than the period, so that a late tick never skips one.
+        mine = beats.take(tx, job.name, now, job.every_secs * 0.8)
+    if mine:
+        job.run(services)
+
+
+def dispatch(services: Services) -> None:
+    """Send wake-ups for queued tasks that are due and that nobody was told of lately."""
+    now = services.clock.now()
+    with services.store.read() as tx:
+        due = sweeps.due_tasks(tx, now, RESEND_AFTER)
+    told = []
+    for task in due:
+        ring = services.bell.control if task.lane is Lane.CONTROL else services.bell.session
+        if not ring(task.id):
+            break  # The broker is away; the rows keep until the next tick.
+        told.append(task.id)
+    if told:
+        with services.store.write("tasks.dispatched") as tx:
+            sweeps.mark_dispatched(tx, told, now)
+
+
+def publish(services: Services) -> None:
+    """Send wake-ups for surfaces that differ from GitHub."""
+    with services.store.read() as tx:
+        due = sweeps.due_surfaces(tx, services.clock.now())
+    for task_id in dict.fromkeys(surface.task_id for surface in due):
+        if not services.bell.publish(task_id):
+            break
+
+
+def reap(services: Services) -> None:
+    """Return expired leases: the task runs again, or fails where people see it."""
+    now = services.clock.now()
+    with services.store.read() as tx:
+        lost = sweeps.expired_leases(tx, now)
+    for task in lost:
+        if task.lease_token is None:
+            continue
+        with services.store.write("lease.seize") as tx:
+            seized = tasks.seize(
+                task.installation_id, tx, task.id, task.lease_token, new_token(), now, 60
+            )
+            if seized is not None:
+                end = AttemptEnd("lost", "the worker was not heard of any more")
+                attempts.finish(task.installation_id, tx, task.id, task.lease_token, now, end)
+        if seized is not None:
+            _log.warning("lease_reaped", task=task.id, installation=task.installation_id)
+            _settle_lost(services, seized)
+
+
+def _settle_lost(services: Services, task: Task) -> None:
+    try:
+        if task.cancel_requested_at is not None:
+            _end_lost(services, task)
+            return
+        settle.retry_or_fail(
+            services,
+            task,
+            show.familiar_of(services.settings, task),
+            AttemptEnd("lost"),
+            why="The worker that ran this stopped without a word.",
+            next_step="Write the command again; if it happens again, ask the operator.",
+        )
+    except LeaseLost:
+        _log.info("lease_taken_back", task=task.id)
+
+
+def _end_lost(services: Services, task: Task) -> None:
+    reason = task.cancel_reason or "cancelled"
+    superseded = reason.startswith("superseded")
+    settle.finish(
+        services,
+        task,
+        Ending(
+            TaskState.SUPERSEDED if superseded else TaskState.CANCELLED, "stopped", detail=reason
+        ),
+        AttemptEnd("stopped", reason),
+        show.ended(
+            services.settings,
+            task,
+            show.familiar_of(services.settings, task),
+            state="superseded" if superseded else "cancelled",
+            conclusion=Conclusion.NEUTRAL if superseded else Conclusion.CANCELLED,
+            title="Superseded" if superseded else "Cancelled",
+            why=f"Stopped: {reason}.",
+        ),
+    )
+
+
+def settle_idle(services: Services) -> None:
+    """End what nobody will run: waited too long, no attempts left, or cancelled while queued."""
+    now = services.clock.now()
+    with services.store.read() as tx:
+        overdue = sweeps.overdue_waiting(tx, now)
+        exhausted = sweeps.exhausted(tx)
+    for task in overdue:
+        _end_idle(
+            services,
+            task,
+            Ending(TaskState.CANCELLED, "expired", detail=f"no {task.waiting_for} came in time"),
+            Conclusion.CANCELLED,
+            f"Nobody answered in time, so waiting for {task.waiting_for} ended.",
+        )
+    for task in exhausted:
+        if task.cancel_requested_at is not None:
+            ending = Ending(TaskState.CANCELLED, "stopped", detail=task.cancel_reason)
+            why = f"Stopped: {task.cancel_reason}."
+            _end_idle(services, task, ending, Conclusion.CANCELLED, why)
+        else:
+            ending = Ending(TaskState.FAILED, "exhausted", detail="no attempts left")
+            why = f"All {task.max_attempts} attempts are used up."
+            _end_idle(services, task, ending, Conclusion.FAILURE, why)
+
+
+def _end_idle(
+    services: Services, task: Task, ending: Ending, conclusion: Conclusion, why: str
+) -> None:
+    now = services.clock.now()
+    failed = ending.state is TaskState.FAILED
+    with services.store.write("task.idle") as tx:
+        ended = tasks.settle_idle(task.installation_id, tx, task.id, now, ending)
+        if ended is None or ended.lane is Lane.CONTROL:
+            return
+        wanted = show.ended(
+            services.settings,
+            ended,
+            show.familiar_of(services.settings, ended),
+            state="failed" if failed else "cancelled",
+            conclusion=conclusion,
+            title="Failed" if failed else "Ended",
+            why=why,
+            next_step="Write the command again if it is still wanted.",
+        )
+        show.desire_all(tx, ended, wanted, now)
+    services.bell.publish(task.id)
+
+
+def retain(services: Services) -> None:
+    """Forget bodies, output tails and settled deliveries after their time."""
+    now = services.clock.now()
+    body_days = services.settings.storage.delivery_body_days
+    with services.store.write("retention") as tx:
+        dropped = {
+            "bodies": sweeps.drop_bodies(tx, now - timedelta(days=body_days)),
+            "outputs": sweeps.drop_output(tx, now - timedelta(days=OUTPUT_DAYS)),
+            "deliveries": sweeps.drop_settled(tx, now - timedelta(days=DELIVERY_DAYS)),
+        }
+    if any(dropped.values()):
+        _log.info("retention", **dropped)
+
+
+JOBS: tuple[Job, ...] = (
+    Job("dispatch", 3.0, dispatch),
+    Job("publish", 3.0, publish),
+    Job("reap", 10.0, reap),
+    Job("settle_idle", 30.0, settle_idle),
+    Job("retain", 3600.0, retain),
+)
