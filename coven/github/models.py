@@ -1,0 +1,324 @@
+"""What we read from GitHub, as frozen values. Each ``from_json`` takes one decoded answer.
+
+GitHub leaves out or nulls more than its documentation says: deleted users, deleted head
+repositories, empty bodies. Ids that are not there are None and never defaulted to something that
+looks trusted. A value that must be there and is not raises ``ValueError``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from coven.values import RepoId, Sha
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository; ``id`` is its identity, owner and name are labels."""
+
+    id: RepoId
+    owner: str
+    name: str
+    default_branch: str
+    private: bool
+    archived: bool
+    owner_id: int | None
+    owner_login: str | None
+
+    @classmethod
+    def from_json(cls, data: Json) -> Repository:
+        """Raises ``ValueError``."""
+        owner = data.get("owner") or {}
+        full_name = _text(data, "full_name")
+        slash_owner, _, name = full_name.partition("/")
+        return cls(
+            id=RepoId(_int(data, "id")),
+            owner=slash_owner,
+            name=name or _text(data, "name"),
+            default_branch=_text(data, "default_branch"),
+            private=bool(data.get("private", True)),
+            archived=bool(data.get("archived", False)),
+            owner_id=_optional_int(owner.get("id")),
+            owner_login=owner.get("login"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """A pull request. ``head_repo_id`` is None when the head repository is gone: a fork."""
+
+    number: int
+    title: str
+    body: str
+    state: str
+    draft: bool
+    merged: bool
+    head_sha: Sha
+    head_ref: str
+    head_repo_id: RepoId | None
+    head_repo_full_name: str | None
+    base_sha: Sha
+    base_ref: str
+    author_id: int | None
+    author_login: str | None
+    html_url: str
+    updated_at: datetime
+    base_repo_id: RepoId | None = None
+    head_label: str | None = None
+    """``owner:branch``, for exact comparison."""
+    changed_files: int | None = None
+
+    @classmethod
+    def from_json(cls, data: Json) -> PullRequest:
+        """Raises ``ValueError``."""
+        head, base = _dict(data, "head"), _dict(data, "base")
+        head_repo = head.get("repo") or {}
+        user = data.get("user") or {}
+        return cls(
+            number=_int(data, "number"),
+            title=data.get("title") or "",
+            body=data.get("body") or "",
+            state=_text(data, "state"),
+            draft=bool(data.get("draft", False)),
+            merged=bool(data.get("merged") or data.get("merged_at")),
+            head_sha=Sha(_text(head, "sha")),
+            head_ref=_text(head, "ref"),
+            head_repo_id=_repo_id(head_repo.get("id")),
+            head_repo_full_name=head_repo.get("full_name"),
+            base_sha=Sha(_text(base, "sha")),
+            base_ref=_text(base, "ref"),
+            author_id=_optional_int(user.get("id")),
+            author_login=user.get("login"),
+            html_url=data.get("html_url") or "",
+            updated_at=parse_time(_text(data, "updated_at")),
+            base_repo_id=_repo_id((base.get("repo") or {}).get("id")),
+            head_label=head.get("label"),
+            changed_files=_optional_int(data.get("changed_files")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """One file of a pull request; ``patch`` is None for binary and too large files."""
+
+    filename: str
+    status: str
+    additions: int
+    deletions: int
+    patch: str | None
+    previous_filename: str | None
+
+    @classmethod
+    def from_json(cls, data: Json) -> ChangedFile:
+        """Raises ``ValueError``."""
+        return cls(
+            filename=_text(data, "filename"),
+            status=data.get("status") or "modified",
+            additions=_optional_int(data.get("additions")) or 0,
+            deletions=_optional_int(data.get("deletions")) or 0,
+            patch=data.get("patch"),
+            previous_filename=data.get("previous_filename"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What a person may do in a repository.
+
+    ``permission`` is GitHub's legacy level (``admin``, ``write``, ``read``, ``none``) and decides;
+    ``role_name`` may be the name of a custom role. ``read`` on a public repository is everybody.
+    """
+
+    permission: str
+    role_name: str
+    user_id: int | None
+
+    @classmethod
+    def from_json(cls, data: Json) -> Permission:
+        """Raises ``ValueError``."""
+        permission = _text(data, "permission")
+        return cls(
+            permission=permission,
+            role_name=data.get("role_name") or permission,
+            user_id=_optional_int((data.get("user") or {}).get("id")),
+        )
+
+    @property
+    def can_write(self) -> bool:
+        """Write, maintain or admin, by built-in or custom role."""
+        return self.permission in {"admin", "maintain", "write"}
+
+
+NO_PERMISSION = Permission("none", "none", None)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """An object on GitHub that we made or found."""
+
+    id: int
+    url: str | None
+    raw: Json = field(repr=False)
+
+    @classmethod
+    def from_json(cls, data: Json) -> ObjectRef:
+        """Raises ``ValueError``."""
+        return cls(_int(data, "id"), data.get("html_url") or data.get("url"), data)
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment on a thread or a diff. ``app_id`` names the App that wrote it, if one did."""
+
+    id: int
+    body: str
+    author_id: int | None
+    author_login: str | None
+    app_id: int | None
+    url: str | None
+
+    @classmethod
+    def from_json(cls, data: Json) -> Comment:
+        """Raises ``ValueError``."""
+        user = data.get("user") or {}
+        return cls(
+            id=_int(data, "id"),
+            body=data.get("body") or "",
+            author_id=_optional_int(user.get("id")),
+            author_login=user.get("login"),
+            app_id=_optional_int((data.get("performed_via_github_app") or {}).get("id")),
+            url=data.get("html_url"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How ``head`` stands to ``base``. ``commits`` are the ones ahead, oldest first.
+
+    Complete when ``len(commits) == ahead_by``.
+    """
+
+    status: str
+    ahead_by: int
+    behind_by: int
+    commits: tuple[Sha, ...]
+    merge_base: Sha
+
+    @property
+    def complete(self) -> bool:
+        """Whether every commit ahead is listed."""
+        return len(self.commits) == self.ahead_by
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An installation token. Never logged; never stored."""
+
+    value: str = field(repr=False)
+    expires_at: datetime
+    permissions: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AppInfo:
+    """The App itself. ``bot_user_id`` is None while GitHub would not tell."""
+
+    id: int
+    slug: str
+    bot_login: str
+    bot_user_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HookDelivery:
+    """One attempt of GitHub to deliver one event to our webhook.
+
+    ``guid`` is the ``X-GitHub-Delivery`` and the same for every attempt; ``id`` names the attempt.
+    ``status_code`` is 0 for time-outs and refused connections, so only ``ok`` tells success.
+    """
+
+    id: int
+    guid: str
+    delivered_at: datetime
+    redelivery: bool
+    status: str
+    status_code: int
+    event: str
+    action: str | None
+    installation_id: int | None
+    repository_id: int | None
+    request_headers: Json = field(default_factory=dict, repr=False)
+    payload: Json | None = field(default=None, repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether our server accepted this attempt."""
+        return self.status.upper() == "OK" or 200 <= self.status_code < 300
+
+    @classmethod
+    def from_json(cls, data: Json) -> HookDelivery:
+        """Raises ``ValueError``."""
+        request = data.get("request") or {}
+        payload = request.get("payload")
+        return cls(
+            id=_int(data, "id"),
+            guid=_text(data, "guid"),
+            delivered_at=parse_time(_text(data, "delivered_at")),
+            redelivery=bool(data.get("redelivery", False)),
+            status=data.get("status") or "",
+            status_code=_optional_int(data.get("status_code")) or 0,
+            event=_text(data, "event"),
+            action=data.get("action"),
+            installation_id=_optional_int(data.get("installation_id")),
+            repository_id=_optional_int(data.get("repository_id")),
+            request_headers=request.get("headers") or {},
+            payload=payload if isinstance(payload, dict) else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryPage:
+    """A page of hook deliveries, newest first; ``next_cursor`` is None on the last one."""
+
+    items: tuple[HookDelivery, ...]
+    next_cursor: str | None
+
+
+def parse_time(value: str) -> datetime:
+    """An aware UTC time from GitHub's ISO 8601. Raises ``ValueError``."""
+    parsed = datetime.fromisoformat(value)
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+
+
+def _dict(data: Json, key: str) -> Json:
+    value = data.get(key)
+    if not isinstance(value, dict):
+        raise ValueError(f"{key}: missing")
+    return value
+
+
+def _text(data: Json, key: str) -> str:
+    value = data.get(key)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{key}: missing")
+    return value
+
+
+def _int(data: Json, key: str) -> int:
+    value = _optional_int(data.get(key))
+    if value is None:
+        raise ValueError(f"{key}: missing")
+    return value
+
+
+def _optional_int(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _repo_id(value: object) -> RepoId | None:
+    number = _optional_int(value)
+    return RepoId(number) if number is not None else None
