@@ -120,6 +120,8 @@ class Worker(Section):
     """Largest checkout, session output included."""
     network: bool = True
     """Whether a bubblewrap session has the network."""
+    readable: tuple[Path, ...] = ()
+    """Further folders that a bubblewrap session may read: toolchains and runtimes outside /usr."""
     container: Container = Container()
 
 
