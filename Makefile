@@ -1,0 +1,75 @@
+# Every target sets up what it needs. `make` alone lists them.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+UV     ?= uv
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input
+PYTEST_WORKERS ?= auto
+PYTEST_ARGS    ?=
+
+RUN_STAMP := $(VENV)/.installed-run
+DEV_STAMP := $(VENV)/.installed-dev
+LOCK      := $(UV) pip compile pyproject.toml - --quiet --universal --python-version 3.11 \
+             --generate-hashes --no-emit-index-url --no-annotate --no-header
+BUILD     := setuptools>=80
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo up doctor test check format lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(DEV_STAMP) ## Make .venv with everything pinned by hash (only when a lock changed)
+
+demo: $(RUN_STAMP) ## Show a whole review on this machine; KEEP=1 leaves it running
+	@$(BIN)/coven-github demo $(if $(filter-out 0,$(KEEP)),--keep)
+
+up: $(RUN_STAMP) ## Run everything in this terminal with ./coven-github.toml
+	@$(BIN)/coven-github up
+
+doctor: $(RUN_STAMP) ## Check the configuration and this machine
+	@$(BIN)/coven-github doctor
+
+test: $(DEV_STAMP) ## Run all tests; PYTEST_ARGS="-k word" for some
+	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) $(PYTEST_ARGS)
+
+check: $(DEV_STAMP) ## Lint, format, types, import contracts, lock files
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q tests/unit/test_packaging_lock.py
+
+format: $(DEV_STAMP) ## Format the code and apply the safe fixes
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+lock: ## Pin the newest allowed versions again (needs uv)
+	@command -v $(UV) >/dev/null || { echo "make lock needs uv on the PATH, or UV=/path/to/uv"; exit 1; }
+	@echo "$(BUILD)" | $(LOCK) --upgrade -o requirements.lock
+	@echo "$(BUILD)" | $(LOCK) --upgrade -c requirements.lock --extra dev -o requirements-dev.lock
+
+clean: ## Remove .venv and everything that tools leave behind
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing; install Python 3.11 or newer (PYTHON=/path/to/python3 names another one)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11; set PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) can't make virtual environments; on Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
+	@echo "Making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+# The project itself is installed editable: the pinned setuptools builds it, nothing is fetched.
+$(RUN_STAMP): requirements.lock pyproject.toml | $(BIN)/python
+	@echo "Installing what it needs to run"
+	@$(PIP) install --quiet --require-hashes -r requirements.lock
+	@$(PIP) install --quiet --no-build-isolation --no-deps --no-index --editable .
+	@touch $@
+
+$(DEV_STAMP): requirements-dev.lock $(RUN_STAMP)
+	@echo "Installing what the tests need"
+	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
+	@touch $@
