@@ -1,0 +1,1 @@
+"""Mirror caches, hardened checkouts, what changed in them, and publishing edits."""
