@@ -18,6 +18,7 @@ from coven.governance.wire import Seam, governed_make_dir, governed_remove_tree
 from coven.redaction import Redactor
 from coven.settings.models import Settings
 from coven.values import InstallationId, RepoId, RepoName, Sha, TaskId
+from worker.workspace.changes import Changes, read_changes
 from worker.workspace.errors import CommitNotFound, MirrorCorrupt, TooBig
 from worker.workspace.git import Git, protocols_for
 from worker.workspace.mirror import MirrorRepo, Mirrors, Stop, Want
@@ -142,6 +143,11 @@ class Workspaces:
         except BaseException:
             self._forget(request, attempt_dir)
             raise
+
+    def changes(self, workspace: Workspace) -> Changes:
+        """What the head changes since the merge base. Raises ``WorkspaceError``."""
+        base = workspace.merge_base or workspace.base_sha
+        return read_changes(self.git, workspace.mirror, base, workspace.start_sha)
 
     def remove(self, workspace: Workspace) -> None:
         """Remove a workspace with everything in it; absent is fine."""
