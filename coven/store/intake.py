@@ -1,0 +1,107 @@
+"""What the receiver asks the ledgers before it writes a task: has this been seen in another form?
+
+The delivery id catches a delivery that comes again; these catch the same event under another id,
+a comment that was handled before, and a comment that was deleted before its delivery arrived.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import func, select, text
+
+from coven.store.engine import Tx
+from coven.store.tables import deliveries, tasks
+from coven.store.task_rows import FIELDS, Task, from_row
+from coven.values import DeliveryId, InstallationId, RepoId, TaskId
+
+
+def lock_thread(installation: InstallationId, tx: Tx, repo: RepoId, thread: int) -> None:
+    """Let only one transaction at a time decide about a thread, until it ends.
+
+    SQLite has one writer anyway; PostgreSQL needs to be told.
+    """
+    if tx.dialect.name == "postgresql":
+        tx.execute(
+            text("SELECT pg_advisory_xact_lock(hashtextextended(:thread, 0))"),
+            {"thread": f"{installation}/{repo}/{thread}"},
+        )
+
+
+def tasks_of_delivery(installation: InstallationId, tx: Tx, delivery: DeliveryId) -> list[Task]:
+    """The tasks that one delivery led to, oldest first."""
+    rows = tx.execute(
+        select(*FIELDS)
+        .where(tasks.c.installation_id == installation, tasks.c.delivery_id == delivery)
+        .order_by(tasks.c.seq)
+    )
+    return [from_row(row) for row in rows]
+
+
+def task_of_same_body(
+    installation: InstallationId, tx: Tx, event: str, body_sha256: str, not_id: DeliveryId
+) -> TaskId | None:
+    """The task of another delivery with exactly this body: a second hook, or a replay."""
+    found: str | None = tx.execute(
+        select(deliveries.c.task_id)
+        .where(
+            deliveries.c.body_sha256 == body_sha256,
+            deliveries.c.installation_id == installation,
+            deliveries.c.event == event,
+            deliveries.c.id != not_id,
+            deliveries.c.task_id.is_not(None),
+        )
+        .limit(1)
+    ).scalar_one_or_none()
+    return TaskId(found) if found is not None else None
+
+
+def tasks_of_comment(
+    installation: InstallationId, tx: Tx, repo: RepoId, kind: str, comment_id: int
+) -> list[Task]:
+    """Every task, in any state, that one comment led to."""
+    rows = tx.execute(
+        select(*FIELDS).where(
+            tasks.c.installation_id == installation,
+            tasks.c.repo_id == repo,
+            tasks.c.comment_id == comment_id,
+            tasks.c.comment_kind == kind,
+        )
+    )
+    return [from_row(row) for row in rows]
+
+
+def was_ignored(
+    installation: InstallationId, tx: Tx, repo: RepoId, reason: str, since: datetime
+) -> bool:
+    """Whether a delivery of this repository was ignored for exactly this reason."""
+    found = tx.execute(
+        select(deliveries.c.id)
+        .where(
+            deliveries.c.installation_id == installation,
+            deliveries.c.received_at >= since,
+            deliveries.c.repo_id == repo,
+            deliveries.c.routing == f"ignored:{reason}",
+        )
+        .limit(1)
+    ).scalar_one_or_none()
+    return found is not None
+
+
+def asked_since(
+    installation: InstallationId, tx: Tx, repo: RepoId, thread: int, since: datetime
+) -> int:
+    """How many sessions people have asked for on a thread since then."""
+    count: int = tx.execute(
+        select(func.count())
+        .select_from(tasks)
+        .where(
+            tasks.c.installation_id == installation,
+            tasks.c.repo_id == repo,
+            tasks.c.thread == thread,
+            tasks.c.automatic.is_(False),
+            tasks.c.lane != "control",
+            tasks.c.created_at >= since,
+        )
+    ).scalar_one()
+    return count

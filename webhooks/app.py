@@ -1,0 +1,121 @@
+"""The Flask app of the receiver: routes of a few lines, JSON for every error, no surprises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import structlog
+from flask import Flask, Response, jsonify, request
+from sqlalchemy import text
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+
+from coven.errors import ConfigurationError, CovenError
+from coven.services import Services
+from webhooks.lookup import ClientFactory
+from webhooks.receiver import Receiver, Request
+
+MAX_BODY_BYTES = 25 * 2**20
+"""GitHub sends no larger payloads."""
+
+ReadyCheck = Callable[[], bool]
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+_log = structlog.get_logger(__name__)
+
+
+def create_app(
+    services: Services,
+    *,
+    ready: Mapping[str, ReadyCheck] | None = None,
+    github: ClientFactory | None = None,
+) -> Flask:
+    """The receiver over these services.
+
+    ``ready`` adds named checks to ``/readyz``; ``github`` replaces the client factory of the
+    permission look-up. Raises ``ConfigurationError`` without a webhook secret: an empty one would
+    verify everybody's deliveries.
+    """
+    if not services.settings.github.active_webhook_secrets():
+        raise ConfigurationError(
+            "github.webhook_secret is not set: set it to the secret of the App's webhook, "
+            "or run `coven-github setup`"
+        )
+    app = Flask("webhooks", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
+    receiver = Receiver(services, github)
+    app.extensions["coven_receiver"] = receiver
+    checks: dict[str, ReadyCheck] = {"store": lambda: _store_answers(services)} | dict(ready or {})
+
+    @app.post("/webhook")
+    def webhook() -> tuple[Response, int]:
+        # Raw bytes first: reading a form would consume what the signature is over.
+        raw = request.get_data(cache=True, parse_form_data=False)
+        headers = request.headers
+        reply = receiver.receive(
+            Request(
+                raw,
+                headers.get("X-Hub-Signature-256"),
+                headers.get("X-GitHub-Event"),
+                headers.get("X-GitHub-Delivery"),
+                request.mimetype,
+            )
+        )
+        return jsonify(reply.body), reply.status
+
+    @app.get("/healthz")
+    def healthz() -> tuple[Response, int]:
+        return jsonify(ok=True), 200
+
+    @app.get("/readyz")
+    def readyz() -> tuple[Response, int]:
+        answers = {name: _passes(name, check) for name, check in checks.items()}
+        good = all(answers.values())
+        return jsonify(ok=good, checks=answers), 200 if good else 503
+
+    app.register_error_handler(HTTPException, _refused)
+    app.register_error_handler(Exception, _crashed)
+    app.after_request(_with_headers)
+    return app
+
+
+def _store_answers(services: Services) -> bool:
+    with services.store.read() as tx:
+        answer: int = tx.execute(text("SELECT 1")).scalar_one()
+    return answer == 1
+
+
+def _passes(name: str, check: ReadyCheck) -> bool:
+    try:
+        return check()
+    except CovenError as error:
+        _log.warning("not_ready", check=name, why=str(error))
+    except Exception:  # noqa: BLE001 - a check that fails in any way says "not ready"
+        _log.exception("not_ready", check=name)
+    return False
+
+
+def _refused(error: HTTPException) -> tuple[Response, int]:
+    status = error.code or 500
+    code = _CODES.get(status, (error.name or "error").lower().replace(" ", "_"))
+    response = jsonify(ok=False, error=code)
+    if isinstance(error, MethodNotAllowed) and error.valid_methods:
+        response.headers["Allow"] = ", ".join(sorted(error.valid_methods))
+    return response, status
+
+
+def _crashed(error: Exception) -> tuple[Response, int]:
+    _log.error("request_crashed", path=request.path, exc_info=error)
+    return jsonify(ok=False, error="internal"), 500
+
+
+def _with_headers(response: Response) -> Response:
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response

@@ -1,0 +1,197 @@
+"""The ``@familiar`` grammar: which commands a comment gives, to whom. Pure, and linear in time.
+
+A command stands at the start of a line of ordinary text: ``@cody review``, ``@cody: fix the
+typo``. What a reader sees as a quotation, as code, as a heading or list item, or not at all
+(HTML) is never one; a CommonMark parser decides that, not patterns. Mentions follow GitHub's own
+boundaries on the raw text: no look-alike letters, no escapes, no entities, no ``@cody/team``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from coven.verbs import VERBS, Verb
+
+MAX_LINES = 2_000
+"""Commands further down than this are not looked for."""
+MAX_CANDIDATES = 10
+"""Lines of one comment that are considered."""
+INLINE_BUDGET = 2_500
+"""Characters of one comment whose inline structure is parsed."""
+PARAGRAPH_LINES = 200
+
+# Private-use characters stand in for the ``@`` of each candidate while the parser runs.
+_SENTINEL = 0xE000
+_RESERVED = re.compile("[\ue000-\ue00f]")
+_GAP = re.compile(r"[ \t\u00a0\u2000-\u200a\u202f\u3000]*")
+_SEPARATOR = re.compile(
+    r"[ \t\u00a0\u2000-\u200a\u202f\u3000,:;.!–—]*(?:\n[ \t\u00a0]*)?", re.ASCII
+)
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}", re.ASCII)
+_ENDS_WORD = re.compile(r"[\s:;,.!?–—]|\Z")
+_AFTER_WORD = re.compile(r"[:;,.!?–—]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command; ``verb`` is None for a word that is no verb (``word`` as written)."""
+
+    handle: str
+    """Lower-case handle or alias that was addressed."""
+    word: str
+    verb: Verb | None
+    args: str
+    """The text after the verb, up to the next command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a comment says to us. ``mentioned``: a handle occurs, be it in a quotation."""
+
+    commands: tuple[Command, ...]
+    mentioned: bool
+
+
+class Grammar:
+    """The grammar for a set of handles and aliases (without ``@``)."""
+
+    def __init__(self, handles: Iterable[str], verbs: Mapping[str, Verb] = VERBS) -> None:
+        names = sorted({handle.lower() for handle in handles if handle}, key=len, reverse=True)
+        self._verbs = verbs
+        self._mention: re.Pattern[str] | None = None
+        self._parser = MarkdownIt("commonmark").enable("table")
+        # Text tokens from escapes and entities stay apart, so that only raw text can be a command.
+        self._parser.core.ruler.disable(["inline", "text_join"])
+        if names:
+            any_name = "|".join(re.escape(name) for name in names)
+            self._mention = re.compile(
+                r"(?<![\w/.`@-])@(" + any_name + r")(?:\[bot\])?(?![A-Za-z0-9_/-]|\.[A-Za-z0-9_])",
+                # ASCII: without it, "ſ" and the Kelvin sign would match "s" and "k".
+                re.IGNORECASE | re.ASCII,
+            )
+
+    def read(self, body: str | None) -> Reading:
+        """The commands of a comment in their order, each (handle, verb) once."""
+        if self._mention is None or not body or "@" not in body:
+            return Reading((), mentioned=False)
+        text = body.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")
+        if not any(self._whole(match, text) for match in self._mention.finditer(text)):
+            return Reading((), mentioned=False)
+        candidates = self._candidates(text)
+        places = self._plain(text, candidates)
+        return Reading(self._commands(text, places), mentioned=True)
+
+    def _whole(self, match: re.Match[str], text: str) -> bool:
+        # The pattern is ASCII; letters of other scripts are boundaries for nobody.
+        before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+        return not before.isalnum() and not after.isalnum()
+
+    def _candidates(self, text: str) -> list[re.Match[str]]:
+        """Mentions with nothing but blanks before them on their line."""
+        assert self._mention is not None
+        found: list[re.Match[str]] = []
+        at = 0
+        for _ in range(MAX_LINES):
+            blanks = _GAP.match(text, at)
+            start = blanks.end() if blanks else at
+            match = self._mention.match(text, start)
+            if match and self._whole(match, text):
+                found.append(match)
+            end = text.find("\n", at)
+            if end < 0 or len(found) == MAX_CANDIDATES:
+                break
+            at = end + 1
+        return found
+
+    def _plain(self, text: str, candidates: list[re.Match[str]]) -> list[re.Match[str]]:
+        """The candidates that a reader sees as ordinary text at the start of a line."""
+        if not candidates:
+            return []
+        marked = list(_RESERVED.sub("\ufffd", text[: _paragraph_end(text, candidates[-1].end())]))
+        for number, match in enumerate(candidates):
+            marked[match.start()] = chr(_SENTINEL + number)
+        accepted: set[int] = set()
+        budget = INLINE_BUDGET
+        for content in _paragraphs(self._parser.parse("".join(marked))):
+            first = content.lstrip(" \t\u00a0")[:1]
+            if first and _RESERVED.match(first):
+                # Nothing stands before it that could make it anything but text.
+                accepted.add(ord(first) - _SENTINEL)
+            if len(_RESERVED.findall(content)) > bool(first and _RESERVED.match(first)):
+                budget -= len(content)
+                if budget >= 0:
+                    accepted |= self._line_starts(content)
+        return [match for number, match in enumerate(candidates) if number in accepted]
+
+    def _line_starts(self, content: str) -> set[int]:
+        children: list[Token] = []
+        self._parser.inline.parse(content, self._parser, {}, children)
+        found: set[int] = set()
+        fresh = True
+        for child in children:
+            if child.type in ("softbreak", "hardbreak"):
+                fresh = True
+                continue
+            text = child.content.lstrip(" \t\u00a0")
+            if child.type == "text" and child.level == 0 and fresh:
+                if _RESERVED.match(text):
+                    found.add(ord(text[0]) - _SENTINEL)
+                # An empty text token leaves the line as fresh as it was.
+                fresh = not child.content
+            else:
+                fresh = False
+        return found
+
+    def _commands(self, text: str, places: list[re.Match[str]]) -> tuple[Command, ...]:
+        found: dict[tuple[str, str], Command] = {}
+        ends = [match.start() for match in places[1:]] + [len(text)]
+        for match, end in zip(places, ends, strict=False):
+            command = self._command(text[match.end() : end], match.group(1).lower())
+            if command is None or (command.verb is None and text[: match.start()].strip()):
+                # A word that is no verb counts only where the comment begins: the rest is talk.
+                continue
+            found.setdefault((command.handle, command.word), command)
+        return tuple(found.values())
+
+    def _command(self, rest: str, handle: str) -> Command | None:
+        gap = _SEPARATOR.match(rest)
+        at = gap.end() if gap else 0
+        word = _WORD.match(rest, at)
+        if word is None or at == 0:
+            return None
+        if not _ENDS_WORD.match(rest, word.end()):
+            return None
+        name = word.group().lower()
+        punctuation = _AFTER_WORD.match(rest, word.end())
+        tail = rest[punctuation.end() if punctuation else word.end() :]
+        verb = self._verbs.get(name)
+        return Command(handle, verb.name if verb else word.group(), verb, tail.strip())
+
+
+def _paragraph_end(text: str, at: int) -> int:
+    """The end of the paragraph that ``at`` stands in; what follows can't change its meaning."""
+    for _ in range(PARAGRAPH_LINES):
+        end = text.find("\n", at)
+        if end < 0:
+            return len(text)
+        at = end + 1
+        following = text.find("\n", at)
+        if not text[at : following if following >= 0 else len(text)].strip(" \t"):
+            return at
+    return at
+
+
+def _paragraphs(tokens: list[Token]) -> Iterable[str]:
+    """Text of the paragraphs that stand in no quotation, list, table or heading with ``#``."""
+    for opening, inline in pairwise(tokens):
+        paragraph = opening.type == "paragraph_open" or (
+            opening.type == "heading_open" and opening.markup in ("=", "-")
+        )
+        if paragraph and opening.level == 0 and inline.type == "inline":
+            yield inline.content

@@ -1,0 +1,220 @@
+"""``POST /webhook``: verify -> record -> route -> wake, in exactly this order.
+
+Size and raw bytes come from the web layer. Then: signature, headers, known delivery id, body,
+route, rights, one transaction, wake-up, answer. Nothing after the transaction can lose the work:
+a broker that is down only means that the dispatcher finds the task a little later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from threading import Lock
+
+import structlog
+
+from coven.errors import StoreUnavailable
+from coven.services import Services
+from coven.store import deliveries
+from coven.store.deliveries import Delivery, Received
+from coven.values import Lane, TaskId, parse_delivery_id
+from webhooks.addressed import route_text
+from webhooks.body import BadBody, decode
+from webhooks.lookup import ClientFactory, Lookup
+from webhooks.payloads import BadPayload, Facts, facts_of
+from webhooks.recorder import Recorder, Settled
+from webhooks.routing import Ignored, Intent, Needs, route
+from webhooks.signature import verified
+from webhooks.trust import Admitted, Rights, admit, wants_rights
+
+_EVENT = re.compile(r"[a-z][a-z0-9_]{0,79}", re.ASCII)
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Status and JSON body of an answer."""
+
+    status: int
+    body: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the web layer hands over."""
+
+    raw: bytes
+    signature: str | None
+    event: str | None
+    delivery: str | None
+    media_type: str | None = None
+
+
+class Tally:
+    """Counts answers by kind, for the metrics of this process."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._lock = Lock()
+
+    def add(self, kind: str) -> None:
+        with self._lock:
+            self._counts[kind] += 1
+
+    def snapshot(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._counts)
+
+
+class Receiver:
+    """Takes deliveries. Made once per process; safe for threads."""
+
+    def __init__(self, services: Services, github: ClientFactory | None = None) -> None:
+        self._services = services
+        self._secrets = services.settings.github.active_webhook_secrets()
+        self._recorder = Recorder(services)
+        self._lookup = Lookup(github or services.github, services.clock)
+        self.tally = Tally()
+
+    def receive(self, request: Request) -> Reply:
+        """Answer one delivery; every outcome is counted and logged once."""
+        if not verified(request.raw, request.signature, self._secrets):
+            # Length and type tell a mangled body from a wrong secret, and give nothing away.
+            _log.warning(
+                "signature_refused",
+                signed=request.signature is not None,
+                body_bytes=len(request.raw),
+                media_type=(request.media_type or "")[:80],
+            )
+            return self._refuse(401, "invalid_signature")
+        event = request.event or ""
+        if not _EVENT.fullmatch(event):
+            return self._refuse(400, "bad_event_header" if event else "missing_event_header")
+        delivery = parse_delivery_id(request.delivery)
+        if delivery is None:
+            given = "bad" if request.delivery else "missing"
+            return self._refuse(400, f"{given}_delivery_header")
+        received = Received(delivery, event, request.raw, "", self._services.clock.now())
+        with structlog.contextvars.bound_contextvars(delivery=delivery, event_name=event):
+            try:
+                return self._take(request, received)
+            except StoreUnavailable as error:
+                _log.error("store_unavailable", why=str(error))
+                return self._refuse(503, "store_unavailable")
+
+    def _take(self, request: Request, received: Received) -> Reply:
+        with self._services.store.read() as tx:
+            known = deliveries.find(tx, received.id)
+        if known is not None and known.routing.startswith("task:"):
+            return self._again(known, received)
+        try:
+            body = decode(request.raw, request.media_type)
+        except BadBody as error:
+            return self._reject(received, known, error.reason)
+        facts = facts_of(body)
+        received = _with(received, facts)
+        with structlog.contextvars.bound_contextvars(
+            installation=facts.installation_id, repository=facts.repo_name
+        ):
+            try:
+                routed = route(received.event, body, facts, self._services.settings, route_text)
+            except BadPayload as error:
+                return self._reject(received, known, error.reason)
+            decided: list[Admitted | Ignored] = (
+                [routed] if isinstance(routed, Ignored) else self._admit(routed)
+            )
+            settled = self._recorder.settle(received, known, decided)
+            self._wake(settled)
+            return self._answer(settled)
+
+    def _again(self, known: Delivery, received: Received) -> Reply:
+        settled = self._recorder.again(known, received.received_at)
+        self._wake(settled)
+        return self._answer(settled)
+
+    def _admit(self, intents: tuple[Intent, ...]) -> list[Admitted | Ignored]:
+        """Look the rights up, all within one budget, and decide."""
+        clock = self._services.clock
+        deadline = clock.monotonic() + self._services.settings.github.lookup_budget_secs
+        decided: list[Admitted | Ignored] = []
+        for intent in intents:
+            rights = (
+                self._lookup.rights(intent, intent.actor, deadline)
+                if wants_rights(intent)
+                else Rights("no_account", clock.now())
+            )
+            author = None
+            if _author_matters(intent, rights):
+                author = self._lookup.rights(intent, intent.author, deadline)
+            decided.append(admit(intent, rights, author))
+        return decided
+
+    def _wake(self, settled: Settled) -> None:
+        """Best effort and within the budget: who is not rung for is found by the dispatcher."""
+        clock, bell = self._services.clock, self._services.bell
+        deadline = clock.monotonic() + self._services.settings.queue.wake_budget_secs
+        rings = [
+            *((bell.session, task) for task in settled.sessions),
+            *((bell.control, task) for task in settled.controls),
+            *((bell.publish, task) for task in settled.publications),
+        ]
+        for ring, task in rings:
+            if clock.monotonic() >= deadline or not ring(task):
+                _log.warning("wake_up_missed", task=task)
+                return
+
+    def _answer(self, settled: Settled) -> Reply:
+        if settled.duplicate:
+            return self._say(200, "duplicate", {"duplicate": True}, settled.task_id)
+        reason = settled.routing.removeprefix("ignored:")
+        if settled.routing == "ignored:ping":
+            return self._say(200, "pong", {"pong": True})
+        if reason != settled.routing:
+            return self._say(202, "ignored", {"ignored": reason}, settled.task_id)
+        return self._say(202, "task", {"task": settled.task_id}, settled.task_id)
+
+    def _say(
+        self, status: int, kind: str, facts: dict[str, object], task: TaskId | None = None
+    ) -> Reply:
+        self.tally.add(kind)
+        _log.info("delivery_settled", outcome=kind, task=task, ignored=facts.get("ignored"))
+        return Reply(status, {"ok": True} | facts)
+
+    def _reject(self, received: Received, known: Delivery | None, reason: str) -> Reply:
+        self._recorder.reject(received, known, reason)
+        _log.warning("delivery_rejected", why=reason, body_bytes=len(received.body))
+        return self._refuse(400, reason)
+
+    def _refuse(self, status: int, error: str) -> Reply:
+        self.tally.add(error.partition(":")[0])
+        return Reply(status, {"ok": False, "error": error})
+
+
+def _author_matters(intent: Intent, rights: Rights) -> bool:
+    # Content counts as what its author is trusted with, but only work that starts needs to know.
+    return (
+        intent.needs is Needs.WRITE
+        and intent.lane is not Lane.CONTROL
+        and not intent.from_fork
+        and intent.author is not None
+        and intent.author != intent.actor
+        and rights.permission is not None
+        and rights.permission.can_write
+    )
+
+
+def _with(received: Received, facts: Facts) -> Received:
+    return Received(
+        received.id,
+        received.event,
+        received.body,
+        received.routing,
+        received.received_at,
+        action=facts.action,
+        installation_id=facts.installation_id,
+        repo_id=facts.repo_id,
+        repo_name=facts.repo_name,
+        sender_id=facts.sender_id,
+        sender_login=facts.sender_login,
+    )

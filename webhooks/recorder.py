@@ -1,0 +1,327 @@
+"""The one transaction of a delivery: its row, its tasks, supersessions and first surfaces.
+
+All of it is written, or nothing. Whoever writes the delivery row first has won; everybody else
+rolls back and answers duplicate, so parallel copies of a delivery can't make two tasks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from coven.services import Services
+from coven.store import deliveries, intake, surfaces, tasks
+from coven.store.deliveries import Delivery, Received
+from coven.store.engine import Tx
+from coven.store.tasks import Ending, NewTask, Task
+from coven.values import DeliveryId, Lane, RepoId, TaskId, TaskState, new_task_id
+from webhooks import first_surface
+from webhooks.addressed import deleted_reason
+from webhooks.payloads import clean
+from webhooks.routing import BODY_CHARS, TITLE_CHARS, Cancel, Ignored, Intent
+from webhooks.trust import APPROVAL_PATIENCE, WAITING_FOR_APPROVAL, Admitted
+
+COMMIT = "webhook.commit"
+"""Fault points ``webhook.commit.before`` and ``.after``."""
+DELETION_MEMORY = timedelta(days=1)
+PAUSE_WINDOW = timedelta(minutes=10)
+PAUSE_RUNS = 10
+"""Sessions that people may ask for on one thread within the window; a loop would make more."""
+THREAD_LOOKBACK = 100
+
+
+class _Lost(Exception):
+    """Another request wrote this delivery first; everything here is rolled back."""
+
+
+@dataclass
+class Settled:
+    """What was written, and whom to wake for it."""
+
+    routing: str = ""
+    task_id: TaskId | None = None
+    duplicate: bool = False
+    sessions: list[TaskId] = field(default_factory=list)
+    controls: list[TaskId] = field(default_factory=list)
+    publications: list[TaskId] = field(default_factory=list)
+
+
+class Recorder:
+    """Writes what was decided about a delivery."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._settings = services.settings
+
+    def settle(
+        self,
+        received: Received,
+        known: Delivery | None,
+        decided: Sequence[Admitted | Ignored],
+    ) -> Settled:
+        """Write the delivery and what follows from it. Raises ``StoreUnavailable``."""
+        settled = Settled()
+        try:
+            with self._services.store.write(COMMIT) as tx:
+                outcomes = [self._one(tx, received, item, settled) for item in decided]
+                settled.routing, settled.task_id = _headline(outcomes)
+                row = replace(received, routing=settled.routing, task_id=settled.task_id)
+                self._write(tx, row, known)
+        except _Lost:
+            return Settled(duplicate=True)
+        return settled
+
+    def reject(self, received: Received, known: Delivery | None, reason: str) -> None:
+        """Write a delivery whose body can't be used. Raises ``StoreUnavailable``."""
+        try:
+            with self._services.store.write(COMMIT) as tx:
+                self._write(tx, replace(received, routing=f"rejected:{reason}"[:200]), known)
+        except _Lost:
+            return
+
+    def again(self, known: Delivery, now: datetime) -> Settled:
+        """A settled delivery came again: what failed runs anew. Raises ``StoreUnavailable``."""
+        settled = Settled(routing=known.routing, task_id=known.task_id, duplicate=True)
+        with self._services.store.write(COMMIT) as tx:
+            deliveries.count_duplicate(tx, known.id, now)
+            if known.installation_id is None:
+                return settled
+            for task in intake.tasks_of_delivery(known.installation_id, tx, known.id):
+                if task.state is TaskState.FAILED:
+                    self._revive(tx, task, now, settled)
+        return settled
+
+    def _revive(self, tx: Tx, task: Task, now: datetime, settled: Settled) -> None:
+        revived = tasks.revive_failed(task.installation_id, tx, task.id, now)
+        if revived is None:
+            return
+        settled.duplicate = False
+        settled.task_id = task.id
+        if revived.trust_evidence.get("source") != "unavailable":
+            self._show(tx, revived, now, settled)
+        _ring_for(revived, settled)
+
+    def _write(self, tx: Tx, row: Received, known: Delivery | None) -> None:
+        if known is None:
+            written = deliveries.record(tx, row)
+        else:
+            written = deliveries.reroute(tx, row, known.routing)
+        if not written:
+            raise _Lost
+
+    def _one(
+        self, tx: Tx, received: Received, item: Admitted | Ignored, settled: Settled
+    ) -> tuple[str, TaskId | None]:
+        if isinstance(item, Ignored):
+            if item.cancel is not None:
+                self._cancel(tx, item.cancel, received.received_at, settled)
+            return f"ignored:{item.reason}", None
+        intent = item.intent
+        intake.lock_thread(intent.installation_id, tx, intent.repo_id, intent.thread)
+        reason = self._seen(tx, received, item)
+        if reason is not None:
+            return f"ignored:{reason}", None
+        new = self._new_task(received, item)
+        if intent.automatic:
+            self._supersede_older(tx, new, settled)
+        if not tasks.insert_new(intent.installation_id, tx, new):
+            holder = tasks.live_with_key(intent.installation_id, tx, intent.semantic_key)
+            return f"ignored:already_queued{f':{holder.id}' if holder else ''}", None
+        task = tasks.get(intent.installation_id, tx, new.id)
+        assert task is not None
+        if "approved_sha" in task.payload and item.show:
+            self._settle_waiting(tx, task, settled)
+        if item.show:
+            self._show(tx, task, received.received_at, settled)
+        _ring_for(task, settled)
+        routing = f"ignored:{intent.ignored_as}" if intent.ignored_as else f"task:{task.id}"
+        return routing, task.id
+
+    def _seen(self, tx: Tx, received: Received, item: Admitted) -> str | None:
+        """Why this is no new work after all, or None."""
+        intent, now = item.intent, received.received_at
+        tenant, repo = intent.installation_id, intent.repo_id
+        digest = hashlib.sha256(received.body).hexdigest()
+        same = intake.task_of_same_body(tenant, tx, received.event, digest, received.id)
+        if same is not None:
+            return f"same_event:{same}"
+        if intent.comment_id is not None and intent.comment_kind is not None:
+            kind, comment = intent.comment_kind, intent.comment_id
+            for task in intake.tasks_of_comment(tenant, tx, repo, kind, comment):
+                # Another command of this very delivery is no repetition.
+                if task.delivery_id != received.id or task.semantic_key == intent.semantic_key:
+                    return f"already_handled:{task.id}"
+            gone = deleted_reason(kind, comment)
+            if intake.was_ignored(tenant, tx, repo, gone, now - DELETION_MEMORY):
+                return "comment_deleted"
+        if intent.automatic:
+            return self._stale(tx, intent)
+        if intent.lane is not Lane.CONTROL:
+            since = now - PAUSE_WINDOW
+            if intake.asked_since(tenant, tx, repo, intent.thread, since) >= PAUSE_RUNS:
+                return "thread_paused"
+        return None
+
+    def _stale(self, tx: Tx, intent: Intent) -> str | None:
+        """Whether this head was reviewed, is about to be, or is not the newest one."""
+        tenant = intent.installation_id
+        earlier = tasks.automatic_review_of(tenant, tx, intent.semantic_key, intent.head_sha or "")
+        if earlier is not None and earlier.state in (TaskState.COMPLETED, TaskState.FAILED):
+            done = earlier.state is TaskState.COMPLETED
+            return f"{'already_reviewed' if done else 'review_failed'}:{earlier.id}"
+        if earlier is not None and earlier.finished_at is None:
+            return f"already_queued:{earlier.id}"
+        newest = tasks.newest_head_at(tenant, tx, intent.repo_id, intent.thread)
+        if newest is not None and intent.source_at is not None and intent.source_at < newest:
+            return "stale_head"
+        return None
+
+    def _supersede_older(self, tx: Tx, new: NewTask, settled: Settled) -> None:
+        older = tasks.older_automatic_reviews(
+            new.installation_id, tx, new.repo_id, new.thread, new.familiar_id, new.source_at
+        )
+        why = f"superseded: a newer version was pushed ({(new.head_sha or '')[:12]})"
+        for task in older:
+            self._stop(tx, task, TaskState.SUPERSEDED, why, new.created_at, settled, new.id)
+
+    def _settle_waiting(self, tx: Tx, by: Task, settled: Settled) -> None:
+        """A maintainer asked for an exact commit: what waited for that is answered."""
+        listed = tasks.on_thread(by.installation_id, tx, by.repo_id, by.thread, THREAD_LOOKBACK)
+        for task in listed:
+            if (
+                task.state is TaskState.WAITING
+                and task.waiting_for == WAITING_FOR_APPROVAL
+                and task.familiar_id == by.familiar_id
+                and task.automatic
+            ):
+                why = "superseded: a maintainer asked for a review"
+                self._stop(tx, task, TaskState.SUPERSEDED, why, by.created_at, settled, by.id)
+
+    def _cancel(self, tx: Tx, cancel: Cancel, now: datetime, settled: Settled) -> None:
+        tenant, repo = cancel.installation_id, cancel.repo_id
+        intake.lock_thread(tenant, tx, repo, cancel.thread)
+        for task in tasks.on_thread(tenant, tx, repo, cancel.thread, THREAD_LOOKBACK):
+            pointless = (
+                task.automatic and task.lane is Lane.REVIEW
+                if cancel.comment_id is None
+                else task.comment_id == cancel.comment_id
+            )
+            if pointless and task.finished_at is None:
+                why = f"cancelled: {cancel.why}"
+                self._stop(tx, task, TaskState.CANCELLED, why, now, settled, None)
+
+    def _stop(
+        self,
+        tx: Tx,
+        task: Task,
+        state: TaskState,
+        why: str,
+        now: datetime,
+        settled: Settled,
+        by: TaskId | None,
+    ) -> None:
+        """Settle an idle task with what it shows, or ask a running one to stop."""
+        tenant = task.installation_id
+        end = Ending(state, state.value, detail=why)
+        ended = tasks.settle_idle(tenant, tx, task.id, now, end, by)
+        if ended is None:
+            tasks.request_cancel(tenant, tx, task.id, now, why, by)
+            return
+        familiar = self._settings.familiar(task.familiar_id)
+        if familiar is None:
+            return
+        sentence = f"{why.partition(': ')[2].capitalize()}."
+        for shown in surfaces.of_task(tenant, tx, task.id):
+            wanted = first_surface.closing(self._settings, ended, familiar, shown, sentence)
+            if wanted is not None:
+                self._desire(tx, ended, wanted, now, settled)
+
+    def _show(self, tx: Tx, task: Task, now: datetime, settled: Settled) -> None:
+        familiar = self._settings.familiar(task.familiar_id)
+        if familiar is None:
+            return
+        for wanted in first_surface.opening(self._settings, task, familiar):
+            self._desire(tx, task, wanted, now, settled)
+
+    def _desire(
+        self, tx: Tx, task: Task, wanted: first_surface.Wanted, now: datetime, settled: Settled
+    ) -> None:
+        content = wanted.content.model_dump(mode="json")
+        tenant = task.installation_id
+        surfaces.desire(tenant, tx, task, wanted.kind, wanted.subject, content, now)
+        if task.id not in settled.publications:
+            settled.publications.append(task.id)
+
+    def _new_task(self, received: Received, item: Admitted) -> NewTask:
+        intent, now = item.intent, received.received_at
+        waiting = item.state is TaskState.WAITING
+        redact = self._services.redactor.text
+        return NewTask(
+            id=new_task_id(),
+            installation_id=intent.installation_id,
+            account_id=intent.account_id,
+            account_login=intent.account_login,
+            repo_id=RepoId(intent.repo_id),
+            repo_owner=intent.repo.owner,
+            repo_name=intent.repo.name,
+            repo_private=intent.repo_private,
+            default_branch=intent.default_branch,
+            delivery_id=DeliveryId(received.id),
+            thread=intent.thread,
+            is_pull=intent.is_pull,
+            title=clean(redact(intent.title), TITLE_CHARS),
+            lane=intent.lane,
+            verb=intent.verb,
+            reason=intent.reason,
+            automatic=intent.automatic,
+            priority=intent.priority,
+            familiar_id=intent.familiar.id,
+            actor_id=intent.actor.id if intent.actor else None,
+            actor_login=intent.actor.login if intent.actor else None,
+            author_id=intent.author.id if intent.author else None,
+            author_login=intent.author.login if intent.author else None,
+            trust_scope=item.trust_scope,
+            content_trust=item.content_trust,
+            trust_evidence=item.evidence,
+            comment_id=intent.comment_id,
+            comment_kind=intent.comment_kind,
+            head_sha=intent.head_sha,
+            head_ref=intent.head_ref,
+            head_repo_id=intent.head_repo_id,
+            base_sha=intent.base_sha,
+            base_ref=intent.base_ref,
+            source_at=intent.source_at or now,
+            payload=_redacted(intent.payload, redact),
+            semantic_key=intent.semantic_key,
+            max_attempts=1 + self._settings.worker.max_retries,
+            state=item.state,
+            waiting_for=WAITING_FOR_APPROVAL if waiting else None,
+            expires_at=now + APPROVAL_PATIENCE if waiting else None,
+            created_at=now,
+        )
+
+
+def _redacted(payload: dict[str, Any], redact: Callable[[str], str]) -> dict[str, Any]:
+    # Redacted before it is cut once more: a cut secret would not be known for one.
+    return {
+        name: clean(redact(value), BODY_CHARS) if isinstance(value, str) else value
+        for name, value in payload.items()
+    }
+
+
+def _ring_for(task: Task, settled: Settled) -> None:
+    if task.state is not TaskState.QUEUED:
+        return
+    ring = settled.controls if task.lane is Lane.CONTROL else settled.sessions
+    ring.append(task.id)
+
+
+def _headline(outcomes: list[tuple[str, TaskId | None]]) -> tuple[str, TaskId | None]:
+    """What the delivery's row says: its first task, else the first reason that has an answer."""
+    for routing, task_id in outcomes:
+        if routing.startswith("task:"):
+            return routing, task_id
+    return next(((r, t) for r, t in outcomes if t is not None), outcomes[0])

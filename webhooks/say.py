@@ -1,0 +1,24 @@
+"""The few answers that the receiver words itself; everything else is in :mod:`coven.texts`."""
+
+from __future__ import annotations
+
+from coven.markdown import code_span
+
+
+def needs_full_commit(handle: str) -> str:
+    """``review`` was given something that looks like a short commit id."""
+    return (
+        "A review can be bound to a commit, but only by its full id (40 or 64 hexadecimal "
+        "digits): a short one may come to mean another commit.\n\n"
+        f"**Next:** write {code_span(f'@{handle} review <full commit id>')}, or "
+        f"{code_span(f'@{handle} review')} for the head as it is."
+    )
+
+
+def needs_pull_request(handle: str) -> str:
+    """``review`` was asked for on an issue."""
+    return (
+        "There is nothing to review on an issue.\n\n"
+        f"**Next:** write {code_span(f'@{handle} review')} on a pull request, or "
+        f"{code_span(f'@{handle} fix')} here for a draft pull request."
+    )
