@@ -92,8 +92,11 @@ class RepoClient:
 
     def ref(self, branch: str) -> Sha | None:
         """The commit that exactly this branch points to, or None when there is no such branch."""
+        parts = branch.split("/")
+        if any(part in {"", ".", ".."} for part in parts):  # git has no such name
+            return None
         try:
-            body = self._get("ref", "git", "ref", "heads", *branch.split("/")).body
+            body = self._get("ref", "git", "ref", "heads", *parts).body
         except GitHubNotFound:
             return None
         except GitHubRejected as error:
@@ -281,7 +284,10 @@ class RepoClient:
             asked |= following
 
     def _path(self, *place: str | int) -> str:
-        return path("repos", self._repo.owner, self._repo.name, *place)
+        try:
+            return path("repos", self._repo.owner, self._repo.name, *place)
+        except ValueError as error:
+            raise GitHubRejected(f"github: {error}") from error
 
     def _call(self, request: Request) -> Response:
         deadline = self._rest.deadline(self._timeout_secs)
