@@ -111,7 +111,7 @@ def send(pid: int, number: int) -> None:
 
 def reap() -> dict[int, int]:
     """Collect every child that has ended: pid -> wait status."""
-    ended = {}
+    ended: dict[int, int] = {}
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
