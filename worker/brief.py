@@ -75,7 +75,7 @@ def build_brief(
     workspace: Workspace,
     changes: Changes,
     *,
-    redactor: Redactor,
+    redactor: Redactor | None = None,
     policy_text: str | None = None,
     granted_memory: str = "",
     memory_policy: MemoryPolicy | None = None,
@@ -86,9 +86,16 @@ def build_brief(
     ``policy_text`` is the operator's instruction; by default what ``[review]`` says for the
     repository, on review lanes. ``granted_memory`` is text with our own ids. Without
     ``memory_policy`` the disabled form is sent. ``nonce`` is random unless a test fixes it.
+    ``redactor`` should know the live secrets; without one, only secrets of known shapes are masked.
     """
     pieces = Pieces(
-        task, familiar, settings, workspace, changes, redactor, nonce or secrets.token_hex(12)
+        task,
+        familiar,
+        settings,
+        workspace,
+        changes,
+        redactor or Redactor(),
+        nonce or secrets.token_hex(12),
     )
     if policy_text is None and task.lane is Lane.REVIEW:
         policy_text = settings.review.for_repo(task.repo).audit_instruction

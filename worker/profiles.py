@@ -19,61 +19,70 @@ _ANTHROPIC = "anthropic/"
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
-    """What to start and with which authority."""
+class Profile:
+    """The authority of one session, and the command that starts it."""
 
-    argv: tuple[str, ...]
+    name: Literal["contract-v2", "coven-code"]
     mode: Mode
     """``review`` reads; ``edit`` pushes by itself; ``repair`` leaves edits for us to publish."""
-    push_by_runtime: bool
-    """Whether the child gets ``COVEN_GIT_TOKEN``."""
-    hosted_repair: bool
-    """Whether we import, commit and push the edits."""
+
+    @property
+    def hands_token(self) -> bool:
+        """Whether the child gets ``COVEN_GIT_TOKEN`` and pushes by itself."""
+        return self.mode == "edit"
+
+    @property
+    def hosted_repair(self) -> bool:
+        """Whether we import, commit and push the edits."""
+        return self.mode == "repair"
+
+    def command(
+        self,
+        settings: Settings,
+        workspace: Workspace,
+        familiar: Familiar | None = None,
+        *,
+        memory_reads: bool = False,
+    ) -> list[str]:
+        """The argument list.
+
+        ``memory_reads``: whether the memory policy grants any reading. Without it, and for
+        untrusted heads always, the runtime is told to load no instructions of the repository.
+        """
+        worker = settings.worker
+        in_container = worker.backend == "container"
+        argv = [
+            # First, since the runtime looks for subcommands and --version before anything else.
+            worker.container.coven_code_bin if in_container else worker.coven_code_bin,
+            "--headless",
+            "--context",
+            str(workspace.brief_path),
+            "--output",
+            str(workspace.result_path),
+        ]
+        if self.name == "contract-v2":
+            return argv
+        argv.append("--hosted-repair" if self.hosted_repair else "--hosted-review")
+        # The default of 10 turns ends real work in an infra error; reviews set their own 40.
+        argv += ["--max-turns", str(worker.max_turns)]
+        # Pins the built-in agent, so that settings in a repository can't choose another one.
+        argv += ["--agent", "build"]
+        model = model_id(settings, familiar)
+        if model is not None:
+            argv += ["--model", model]
+        if not workspace.trusted or not memory_reads:
+            argv.append("--no-claude-md")
+        return argv
 
 
-def command(
-    settings: Settings,
-    workspace: Workspace,
-    lane: Lane,
-    familiar: Familiar | None = None,
-    *,
-    memory_reads: bool = False,
-) -> Launch:
-    """The command of one session, by ``worker.profile``.
-
-    ``memory_reads``: whether the memory policy grants any reading; without it, and for untrusted
-    heads always, the runtime is told to load no instructions of the repository.
-    Raises ``ValueError`` for the control lane, which has no session.
-    """
+def profile_for(settings: Settings, lane: Lane) -> Profile:
+    """How ``worker.profile`` runs a lane. Raises ``ValueError`` for control: it has no session."""
     if lane is Lane.CONTROL:
         raise ValueError("the control lane has no session")
-    worker = settings.worker
-    binary = (
-        worker.container.coven_code_bin if worker.backend == "container" else worker.coven_code_bin
-    )
-    argv = [
-        # First, since the runtime looks for subcommands and --version before anything else.
-        binary,
-        "--headless",
-        "--context",
-        str(workspace.brief_path),
-        "--output",
-        str(workspace.result_path),
-    ]
-    writes = lane is Lane.FIX
-    if worker.profile == "contract-v2":
-        return Launch(tuple(argv), "edit" if writes else "review", writes, hosted_repair=False)
-    argv.append("--hosted-repair" if writes else "--hosted-review")
-    # The default of 10 turns ends real work in an infra error; reviews set their own 40.
-    argv += ["--max-turns", str(worker.max_turns)]
-    # Pins the built-in agent, so that settings in a repository can't choose another one.
-    argv += ["--agent", "build"]
-    model = model_id(settings, familiar)
-    if model is not None:
-        argv += ["--model", model]
-    if not workspace.trusted or not memory_reads:
-        argv.append("--no-claude-md")
-    return Launch(tuple(argv), "repair" if writes else "review", False, hosted_repair=writes)
+    name = settings.worker.profile
+    if lane is Lane.REVIEW:
+        return Profile(name, "review")
+    return Profile(name, "edit" if name == "contract-v2" else "repair")
 
 
 def model_id(settings: Settings, familiar: Familiar | None) -> str | None:

@@ -70,7 +70,7 @@ class Workspace:
     merge_base: Sha | None
     """None when head and base share no history."""
     branch: str
-    mirror: Path
+    mirror: MirrorRepo
     default_branch: str
     base_sha: Sha
     clone_url: str
@@ -144,15 +144,10 @@ class Workspaces:
             self._forget(request, attempt_dir)
             raise
 
-    def changes(self, workspace: Workspace) -> Changes:
-        """What the head changes since the merge base. Raises ``WorkspaceError``."""
-        base = workspace.merge_base or workspace.base_sha
-        return read_changes(self.git, workspace.mirror, base, workspace.start_sha)
-
     def remove(self, workspace: Workspace) -> None:
         """Remove a workspace with everything in it; absent is fine."""
         governed_remove_tree(self.seam, workspace.attempt_dir, point="workspace.remove")
-        self.mirrors.release(workspace.mirror, workspace.attempt_dir)
+        self.mirrors.release(workspace.mirror.path, workspace.attempt_dir)
         self._remove_if_empty(workspace.attempt_dir.parent)
 
     def sweep(self, keep: Collection[TaskId]) -> int:
@@ -251,7 +246,7 @@ class Workspaces:
             start_sha=request.head_sha,
             merge_base=merge_base,
             branch=request.branch,
-            mirror=mirror.path,
+            mirror=mirror,
             default_branch=request.default_branch,
             base_sha=base_sha,
             clone_url=request.clone_url,
@@ -317,6 +312,12 @@ class Workspaces:
     def _remove_if_empty(self, folder: Path) -> None:
         if folder.is_dir() and not any(folder.iterdir()):
             governed_remove_tree(self.seam, folder, point="workspace.remove")
+
+
+def changes(workspaces: Workspaces, workspace: Workspace) -> Changes:
+    """What the head changes since the merge base, from the mirror. Raises ``WorkspaceError``."""
+    base = workspace.merge_base or workspace.base_sha
+    return read_changes(workspaces.git, workspace.mirror.path, base, workspace.start_sha)
 
 
 def left_out_paths(plan: TreePlan, *, trusted: bool) -> tuple[str, ...]:

@@ -283,6 +283,10 @@ class Git:
             self._seam, "GIT", host_url, spawn_and_wait, point=f"{point}.network"
         )
 
+    def redacted(self, text: str, *live: str) -> str:
+        """``text`` without secrets; ``live`` are values that must go as well."""
+        return self._redactor.with_live(*live).text(text)
+
 
 def failure(args: Sequence[str], out: GitOutput) -> WorkspaceError:
     """The typed error for a call that failed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from coven.values import Lane, TaskId
+from coven.values import TaskId
 
 MAX_REF = 200
 _OURS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z")
@@ -18,9 +18,9 @@ _AGENT_FILES = frozenset({"agents.md", "agents.override.md", "claude.md", "claud
 _AGENT_DIRS = frozenset({".coven-code", ".coven", ".claude"})
 
 
-def reserved_branch(familiar_id: str, lane: Lane, number: int, task_id: TaskId) -> str:
+def reserved_branch(familiar_id: str, verb: str, number: int, task_id: TaskId) -> str:
     """The branch that one task may publish: ``<familiar>/<verb>-<n>-<task8>``."""
-    return f"{familiar_id}/{lane}-{number}-{task_id[:8]}"
+    return f"{familiar_id}/{verb}-{number}-{task_id[:8]}"
 
 
 def branch_problem(name: str) -> str | None:
