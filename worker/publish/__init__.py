@@ -1,0 +1,1 @@
+"""Making GitHub equal to the surface ledger. See ``docs/publishing.md``."""
