@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from coven.contract.exit_codes import ProcessEnd
 from coven.contract.result import ResultReading
+
 from coven.redaction import Redactor
 from coven.services import Services
 from coven.settings.models import Familiar
@@ -18,7 +19,7 @@ from worker.lease import LeaseKeeper
 from worker.session import Prepared
 
 
-class Stopped(Exception):  # noqa: N818 - not a fault: somebody asked for it
+class Stopped(Exception):
     """The keeper says that the work must stop; ``reason`` is its word."""
 
     def __init__(self, reason: str) -> None:

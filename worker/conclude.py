@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 
-from coven import texts
 from coven.contract.exit_codes import Outcome, Verdict, judge
 from coven.contract.result import Finding, Result
+
+from coven import texts
 from coven.github.repo_client import RepoClient
 from coven.publication import Annotation, PullRequestContent, pull_request_subject
 from coven.store.tasks import Ending
 from coven.texts import FindingText, ReviewReport
 from coven.values import Conclusion, Lane, SurfaceKind, TaskState
-from worker import delivery, settle, show
+from worker import branch as branches
+from worker import settle, show
 from worker.attempt import Attempt
 from worker.review.anchors import changed_lines
 from worker.review.gates import gate, normal_path
@@ -165,7 +167,7 @@ def _annotation(finding: FindingText) -> Annotation:
 def _fix(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Result) -> None:
     task, services = attempt.task, attempt.services
     assert attempt.prepared is not None
-    delivered = delivery.deliver(services, attempt.prepared, client, result)
+    delivered = branches.publish_branch(services, attempt.prepared, client, result)
     clean = attempt.redactor.text
     voice, work = show.voice_of(services.settings, attempt.familiar, task), show.work_of(task)
     summary = clean(result.summary)

@@ -8,6 +8,7 @@ expiry. What happens when this process dies at any line is the reaper's business
 from __future__ import annotations
 
 import time
+
 import structlog
 
 from coven.errors import CovenError, InstallationGone, LeaseLost, Retry
@@ -122,9 +123,7 @@ def _attempt(attempt: Attempt) -> None:
         attempt.redactor = attempt.prepared.redactor
         attempt.keeper.note(start_sha=attempt.prepared.workspace.start_sha)
     with attempt.during("session"):
-        attempt.end, attempt.reading = run(
-            services, attempt.prepared, attempt.keeper, lambda pid: attempt.keeper.note(pid=pid)
-        )
+        attempt.end, attempt.reading = run(services, attempt.prepared, attempt.keeper)
     with attempt.during("judging"):
         conclude.conclude(attempt, client)
 

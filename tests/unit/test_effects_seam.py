@@ -1,0 +1,165 @@
+"""Every effect asks, passes its fault points, and is counted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from coven.errors import GovernanceRefused
+from coven.governance.faults import InjectedFault, NoFaults, ScriptedFaults, faults_from
+from coven.governance.wire import (
+    Action,
+    EffectCounts,
+    FilesystemWrite,
+    NetworkRequest,
+    ProcessSpawn,
+    Seam,
+    governed_remove_tree,
+    governed_request,
+    governed_spawn,
+    governed_write,
+)
+
+
+class Refusing:
+    def __init__(self) -> None:
+        self.asked: list[Action] = []
+
+    def check(self, action: Action) -> None:
+        self.asked.append(action)
+        raise GovernanceRefused("no")
+
+
+class Recording:
+    def __init__(self) -> None:
+        self.hits: list[str] = []
+
+    def hit(self, point: str) -> None:
+        self.hits.append(point)
+
+
+def test_a_refused_write_leaves_no_file(tmp_path: Path) -> None:
+    gate = Refusing()
+    with pytest.raises(GovernanceRefused):
+        governed_write(Seam(gate=gate), tmp_path / "x", b"data", point="p")
+    assert list(tmp_path.iterdir()) == []
+    assert gate.asked == [FilesystemWrite(tmp_path / "x")]
+
+
+def test_a_refused_spawn_starts_nothing(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    with pytest.raises(GovernanceRefused):
+        governed_spawn(
+            Seam(gate=Refusing()),
+            [sys.executable, "-c", f"open({str(marker)!r}, 'w')"],
+            point="p",
+            env={},
+        )
+    assert not marker.exists()
+
+
+def test_a_refused_request_is_not_sent() -> None:
+    sent: list[int] = []
+    with pytest.raises(GovernanceRefused):
+        governed_request(
+            Seam(gate=Refusing()), "GET", "https://x.example", lambda: sent.append(1), point="p"
+        )
+    assert sent == []
+
+
+def test_a_refused_removal_removes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    with pytest.raises(GovernanceRefused):
+        governed_remove_tree(Seam(gate=Refusing()), tmp_path / "d", point="p")
+    assert (tmp_path / "d").exists()
+
+
+def test_fault_points_stand_before_and_after(tmp_path: Path) -> None:
+    faults = Recording()
+    counts = EffectCounts()
+    governed_write(Seam(faults=faults, counts=counts), tmp_path / "x", b"1", point="brief.write")
+    assert faults.hits == ["brief.write.before", "brief.write.after"]
+    assert counts.snapshot() == {("FilesystemWrite", "brief.write"): 1}
+
+
+def test_a_write_is_whole_private_and_replaces(tmp_path: Path) -> None:
+    target = tmp_path / "x"
+    governed_write(Seam(), target, b"one", point="p")
+    governed_write(Seam(), target, b"two", point="p")
+    assert target.read_bytes() == b"two"
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_write_does_not_follow_a_link_at_its_place(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("keep")
+    (tmp_path / "x").symlink_to(outside)
+    governed_write(Seam(), tmp_path / "x", b"new", point="p")
+    assert outside.read_text() == "keep"
+    assert (tmp_path / "x").read_bytes() == b"new"
+
+
+def test_a_tree_without_permissions_is_removed_and_links_are_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "keep").write_text("1")
+    tree = tmp_path / "tree"
+    (tree / "locked").mkdir(parents=True)
+    (tree / "locked" / "file").write_text("1")
+    (tree / "link").symlink_to(outside)
+    os.chmod(tree / "locked", 0o000)
+    governed_remove_tree(Seam(), tree, point="p")
+    assert not tree.exists()
+    assert (outside / "keep").exists()
+
+
+def test_a_shell_is_refused() -> None:
+    with pytest.raises(ValueError, match="shell"):
+        governed_spawn(Seam(), ["true"], point="p", env={}, shell=True)
+
+
+def test_the_child_gets_exactly_the_given_environment(tmp_path: Path) -> None:
+    out = tmp_path / "env"
+    process = governed_spawn(
+        Seam(),
+        [sys.executable, "-I", "-c", f"import os;open({str(out)!r},'w').write(repr(dict(os.environ)))"],
+        point="p",
+        env={"ONLY": "this"},
+    )
+    assert process.wait(20) == 0
+    seen = eval(out.read_text())
+    assert {k: v for k, v in seen.items() if k != "LC_CTYPE"} == {"ONLY": "this"}
+
+
+def test_actions_name_what_they_are_about() -> None:
+    assert ProcessSpawn(("git", "fetch")).argv[0] == "git"
+    assert NetworkRequest("GET", "https://h/x").url == "https://h/x"
+
+
+def test_without_a_plan_nothing_happens() -> None:
+    assert isinstance(faults_from({}), NoFaults)
+
+
+def test_a_plan_strikes_at_the_named_time_only() -> None:
+    faults = ScriptedFaults("a=raise@2")
+    faults.hit("a")
+    faults.hit("b")
+    with pytest.raises(InjectedFault):
+        faults.hit("a")
+    faults.hit("a")
+
+
+def test_a_plan_strikes_once_over_restarts(tmp_path: Path) -> None:
+    with pytest.raises(InjectedFault):
+        ScriptedFaults("a=raise", tmp_path).hit("a")
+    ScriptedFaults("a=raise", tmp_path).hit("a")
+
+
+@pytest.mark.parametrize("plan", ["a", "a=explode", "a=raise@x", "a=raise@"])
+def test_an_unreadable_plan_is_refused(plan: str) -> None:
+    with pytest.raises(ValueError, match="COVEN_GITHUB_FAULTS"):
+        ScriptedFaults(plan)

@@ -1,0 +1,63 @@
+"""``python -m worker sessions|control|beat``: one Celery process of this product."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from coven.bootstrap import build_services
+from coven.embedded import broker_url
+from coven.errors import CovenError
+from coven.queues import CONTROL, PUBLISH, SESSIONS, UPKEEP
+from coven.redaction import Redactor
+from coven.settings.loader import load_settings
+from coven.telemetry import configure
+from worker.app import create_worker
+from worker.startup import sweep_leftovers
+
+CONTROL_CONCURRENCY = 2
+
+
+def main(argv: list[str]) -> int:
+    """Run until told to stop. Exit codes: 0 stopped, 2 the configuration can't be used."""
+    parser = argparse.ArgumentParser(prog="worker", description=__doc__)
+    parser.add_argument("role", choices=["sessions", "control", "beat"])
+    parser.add_argument("--config", type=Path, default=None)
+    options = parser.parse_args(argv)
+    try:
+        settings = load_settings(options.config)
+        configure(settings.logging.format, settings.logging.level, Redactor())
+        services = build_services(settings)
+    except CovenError as error:
+        print(f"coven-github: {error}", file=sys.stderr)  # noqa: T201 - no log is set up yet
+        return 2
+    configure(settings.logging.format, settings.logging.level, services.redactor)
+    app = create_worker(services, broker_url(settings))
+    if options.role == "beat":
+        app.Beat(loglevel="WARNING").run()
+        return 0
+    sessions = options.role == "sessions"
+    if sessions:
+        sweep_leftovers(services)
+    queues = [SESSIONS] if sessions else [CONTROL, PUBLISH, UPKEEP]
+    concurrency = settings.worker.concurrency if sessions else CONTROL_CONCURRENCY
+    app.worker_main(
+        [
+            "worker",
+            f"--queues={','.join(queues)}",
+            f"--concurrency={concurrency}",
+            f"--hostname={options.role}-{os.getpid()}@%h",
+            "--pool=prefork",
+            "--without-mingle",
+            "--without-gossip",
+            "--without-heartbeat",
+            "--loglevel=WARNING",
+        ]
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,177 @@
+"""The middle of an attempt: a checkout and a brief go in, an exit code and a result come out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+from coven.contract.brief import serialise
+from coven.contract.exit_codes import ProcessEnd
+from coven.contract.result import ResultReading, read_result
+
+from coven.github.models import Token
+from coven.github.roles import Role
+from coven.governance.wire import governed_write
+from coven.redaction import Redactor
+from coven.services import Services
+from coven.settings.models import Familiar
+from coven.store.tasks import Task
+from coven.values import Lane, Sha
+from worker.brief import build_brief
+from worker.lease import LeaseKeeper
+from worker.profiles import Profile, profile_for
+from worker.runtime.choose import choose
+from worker.runtime.environment import child_environment, secret_environment
+from worker.runtime.session import Limits, SessionSpec
+from worker.runtime.supervise import run_session
+from worker.workspace.checkout import Changes, CheckoutRequest, Workspace, Workspaces, changes
+
+CONTRACT_VERSION = "2"
+PULSE_SECS = 0.5
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A checkout with everything a session needs, and what must be cleaned up after it."""
+
+    services: Services
+    task: Task
+    familiar: Familiar
+    profile: Profile
+    workspaces: Workspaces
+    workspace: Workspace
+    changes: Changes
+    redactor: Redactor
+    push_token: Token | None
+
+    def clean_up(self) -> None:
+        """Remove the checkout and revoke the session's own token. Never raises."""
+        try:
+            self.workspaces.remove(self.workspace)
+        except OSError as error:
+            _log.error("workspace_not_removed", why=str(error))
+        if self.push_token is not None:
+            self.services.github.revoke(self.push_token)
+
+
+def prepare(
+    services: Services,
+    task: Task,
+    familiar: Familiar,
+    redactor: Redactor,
+    stop: Callable[[], str | None],
+) -> Prepared:
+    """Check out exactly the pinned commit and write the brief beside it.
+
+    Raises ``WorkspaceError``, ``GitHubError``, ``SecretFound``.
+    """
+    settings = services.settings
+    profile = profile_for(settings, task.lane)
+    token = services.github.token(task.installation_id, task.repo_id, Role.CHECKOUT)
+    redactor = redactor.with_live(token.value)
+    workspaces = Workspaces(settings, services.seam, services.clock, redactor)
+    request = checkout_request(workspaces, task)
+    workspace = workspaces.checkout(request, token.value, lambda: stop() is not None)
+    try:
+        found = changes(workspaces, workspace)
+        push_token = None
+        if profile.hands_token and task.lane is Lane.FIX:
+            push_token = services.github.token(task.installation_id, task.repo_id, Role.PUSH)
+            redactor = redactor.with_live(push_token.value)
+        brief = build_brief(task, familiar, settings, workspace, found, redactor=redactor)
+        governed_write(
+            services.seam, workspace.brief_path, serialise(brief, redactor), point="brief.write"
+        )
+    except BaseException:
+        workspaces.remove(workspace)
+        raise
+    return Prepared(
+        services,
+        task,
+        familiar,
+        profile,
+        workspaces,
+        workspace,
+        found,
+        redactor,
+        push_token,
+    )
+
+
+def run(
+    services: Services,
+    prepared: Prepared,
+    keeper: LeaseKeeper,
+) -> tuple[ProcessEnd, ResultReading]:
+    """Run the session to its end and read what it left."""
+    settings, workspace = services.settings, prepared.workspace
+    worker = settings.worker
+    token = prepared.push_token.value if prepared.push_token else None
+    secrets = secret_environment(worker.env_allow, os.environ, git_token=token)
+    public = child_environment(
+        home=workspace.home,
+        engine_home=workspace.engine_home,
+        temporary=workspace.home / "tmp",
+        author_name=prepared.familiar.display_name,
+        author_email=f"{prepared.familiar.id}@users.noreply.github.com",
+    )
+    spec = SessionSpec(
+        argv=tuple(prepared.profile.command(settings, workspace, prepared.familiar)),
+        env={**public, **secrets},
+        cwd=workspace.tree,
+        writable=(workspace.tree, workspace.home, workspace.out_dir),
+        readable=(workspace.brief_path, workspace.mirror.path),
+        timeout_secs=worker.timeout_secs,
+        grace_secs=worker.grace_secs,
+        limits=Limits(
+            memory_bytes=worker.memory_bytes,
+            file_bytes=worker.file_bytes,
+            processes=worker.processes,
+            workspace_bytes=worker.workspace_bytes,
+        ),
+        network=worker.network,
+        secrets_env=secrets,
+    )
+    began = services.clock.now().timestamp()
+    end = run_session(
+        spec,
+        choose(settings),
+        services.seam,
+        services.clock,
+        prepared.redactor,
+        keeper.stop_reason,
+        PULSE_SECS,
+    )
+    reading = read_result(
+        workspace.out_dir,
+        workspace.result_name,
+        not_before=began - 1.0,
+        expected_version=CONTRACT_VERSION,
+    )
+    return end, reading
+
+
+def checkout_request(workspaces: Workspaces, task: Task) -> CheckoutRequest:
+    """Which commit to check out, and on which reserved branch."""
+    if task.head_sha is None or task.default_branch is None:
+        raise ValueError("the second look pins the head first")
+    return CheckoutRequest(
+        installation_id=task.installation_id,
+        repo_id=task.repo_id,
+        repo=task.repo,
+        task_id=task.id,
+        number=task.thread,
+        is_pull=task.is_pull,
+        head_sha=Sha(task.head_sha),
+        base_ref=task.base_ref,
+        base_sha=Sha(task.base_sha) if task.base_sha else None,
+        default_branch=task.default_branch,
+        branch=reserved_branch(task.familiar_id, task.verb, task.thread, task.id),
+        trusted=not task.from_fork and task.lane is Lane.FIX,
+        clone_url=workspaces.clone_url(task.repo),
+    )
+
