@@ -1,5 +1,7 @@
-"""How gunicorn runs the receiver. Bind, workers and threads come from the configuration
-(``server.bind``, ``server.web_workers``, ``server.web_threads``) as arguments, which win over these.
+"""How gunicorn runs the receiver: ``gunicorn --config python:webhooks.gunicorn_conf``.
+
+Bind, workers and threads come as arguments from ``server.bind``, ``server.web_workers`` and
+``server.web_threads``; arguments win over what stands here.
 
 Threads, because a request waits for a disk and at most once, briefly, for GitHub; a slow client
 then holds one thread and not a process. The application is loaded after the fork, so that pools
