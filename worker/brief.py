@@ -6,6 +6,7 @@ Text from users is cleaned, redacted and bounded; in ``audit_instruction`` it is
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass
 
@@ -15,12 +16,13 @@ from coven.contract.brief import (
     BriefRepo,
     BriefWorkspace,
     FixIssue,
-    MemoryPolicy,
     RespondToMention,
     ReviewContext,
     ReviewFile,
     SessionBrief,
+    Trigger,
 )
+from coven.contract.memory import MemoryPolicy
 from coven.redaction import Redactor
 from coven.settings.models import Familiar, Settings
 from coven.store.tasks import Task
@@ -37,6 +39,8 @@ BODY_BYTES = 64 * 1024
 _FILE_LIST_BYTES = 32 * 1024
 _HUNK_BYTES = 8 * 1024
 _TITLE_CHARS = 256
+# What stands before the "@" of a web URL reads as a credential, so the contract refuses it.
+_USERINFO = re.compile(r"(?i)(https?://)[^\s/?#\"'<>@\[]{1,4096}@")
 _UNTRUSTED = frozenset({TrustScope.EXTERNAL, TrustScope.FORK_PR})
 
 
@@ -52,10 +56,14 @@ class Pieces:
     redactor: Redactor
     nonce: str
 
+    def clean(self, text: str) -> str:
+        """Without secrets; always before any cut, since half a secret is not recognised."""
+        return _USERINFO.sub(r"\1[redacted]@", self.redactor.text(text))
+
     def untrusted(self, text: str, limit: int = BODY_BYTES) -> str:
         """Text of a user: without hidden parts and secrets, bounded, with a note on both."""
         cleaned = without_hidden(text)
-        body = bounded(self.redactor.text(cleaned.text).strip(), limit)
+        body = bounded(self.clean(cleaned.text).strip(), limit)
         return f"{body}\n\n{cleaned.note}".strip() if cleaned.note else body
 
     def payload(self, key: str) -> str:
@@ -65,7 +73,7 @@ class Pieces:
 
     def title(self) -> str:
         """The title of the thread, in one line."""
-        return one_line(self.redactor.text(self.task.title), _TITLE_CHARS)
+        return one_line(self.clean(without_hidden(self.task.title).text), _TITLE_CHARS)
 
 
 def build_brief(
@@ -114,38 +122,26 @@ def build_brief(
             id=familiar.id,
             display_name=familiar.display_name,
             model=model_id(settings, familiar),
-            skills=list(familiar.skills),
+            skills=familiar.skills,
         ),
         workspace=BriefWorkspace(root=str(workspace.tree)),
         review_context=_review_context(pieces),
         audit_instruction=audit_instruction(pieces, policy_text or "", granted_memory),
-        memory_policy=memory_policy or disabled_memory(task.trust_scope),
-    )
-
-
-def disabled_memory(scope: TrustScope) -> MemoryPolicy:
-    """The policy that grants nothing; always sent, so silence never means "unrestricted"."""
-    return MemoryPolicy.model_validate(
-        {
-            "enabled": False,
-            "trust_scope": scope.value,
-            "read_scopes": [],
-            "write_scopes": [],
-            "approval_required": True,
-        }
+        # Always sent: silence must never mean "unrestricted".
+        memory_policy=memory_policy or MemoryPolicy.disabled(task.trust_scope),
     )
 
 
 def audit_instruction(pieces: Pieces, policy_text: str, granted_memory: str) -> str:
     """The parts in their fixed order: operator, branch, memory, files and diff."""
-    nonce, redactor = pieces.nonce, pieces.redactor
+    nonce = pieces.nonce
     parts = [_preamble(pieces)]
     if policy_text.strip():
-        text = bounded(redactor.text(policy_text).strip(), OPERATOR_BYTES)
+        text = bounded(pieces.clean(policy_text).strip(), OPERATOR_BYTES)
         parts.append(fenced("instruction of the operator", text, nonce))
     parts.append(_branch_rule(pieces))
     if granted_memory.strip():
-        text = bounded(redactor.text(granted_memory).strip(), MEMORY_BYTES)
+        text = bounded(pieces.clean(granted_memory).strip(), MEMORY_BYTES)
         parts.append(fenced("granted memory (data, cite by id)", text, nonce))
     if hunk := _comment_place(pieces):
         parts.append(fenced("where the comment stands (data)", hunk, nonce))
@@ -153,7 +149,8 @@ def audit_instruction(pieces: Pieces, policy_text: str, granted_memory: str) -> 
     if pieces.changes.files:
         text = bounded(_files_and_diff(pieces), DIFF_BYTES)
         parts.append(fenced("changed files and diff (data)", text, nonce))
-    return "\n\n".join(parts)
+    # Once more as a whole: joined parts may read as a secret that neither half was.
+    return pieces.clean("\n\n".join(parts))
 
 
 def _preamble(pieces: Pieces) -> str:
@@ -192,7 +189,7 @@ def _comment_place(pieces: Pieces) -> str:
     line = pieces.task.payload.get("line")
     place = one_line(path, 500) + (f", line {line}" if isinstance(line, int) else "")
     shown, _ = with_visible(hunk)
-    return bounded(pieces.redactor.text(f"{place}\n{shown}".strip()), _HUNK_BYTES)
+    return bounded(pieces.clean(f"{place}\n{shown}".strip()), _HUNK_BYTES)
 
 
 def _checkout_facts(pieces: Pieces) -> str:
@@ -211,8 +208,8 @@ def _files_and_diff(pieces: Pieces) -> str:
         what = "submodule" if file.submodule else counts
         listed.append(f"{file.status}: {file.shown} ({what})")
     head = f"{changes.total_files or len(changes.files)} changed file(s):"
-    names = bounded(pieces.redactor.text("\n".join([head, *listed])), _FILE_LIST_BYTES)
-    patch, odd = with_visible(pieces.redactor.text(changes.patch))
+    names = bounded(pieces.clean("\n".join([head, *listed])), _FILE_LIST_BYTES)
+    patch, odd = with_visible(pieces.clean(changes.patch))
     notes = []
     if odd:
         notes.append(f"[note: {odd} invisible character(s) in the diff are shown as \\u{{…}}]")
@@ -222,7 +219,7 @@ def _files_and_diff(pieces: Pieces) -> str:
     return "\n".join([names, "", *notes, patch.rstrip("\n")])
 
 
-def _task(pieces: Pieces) -> tuple[str, FixIssue | AddressReviewComment | RespondToMention]:
+def _task(pieces: Pieces) -> tuple[Trigger, FixIssue | AddressReviewComment | RespondToMention]:
     task = pieces.task
     if task.lane is Lane.FIX and not task.is_pull:
         return "issue_assigned", FixIssue(
@@ -237,9 +234,7 @@ def _task(pieces: Pieces) -> tuple[str, FixIssue | AddressReviewComment | Respon
             kind="address_review_comment",
             pr_number=task.thread,
             comment_body=_wish(pieces, "Fix what was found in this pull request."),
-            diff_hunk=bounded(pieces.redactor.text(with_visible(hunk)[0]), _HUNK_BYTES)
-            if hunk
-            else None,
+            diff_hunk=bounded(pieces.clean(with_visible(hunk)[0]), _HUNK_BYTES) if hunk else None,
         )
     wish = (
         f"Review pull request #{task.thread}."
@@ -256,7 +251,9 @@ def _task(pieces: Pieces) -> tuple[str, FixIssue | AddressReviewComment | Respon
 def _issue_body(pieces: Pieces) -> str:
     body = pieces.untrusted(pieces.payload("body"))
     extra = pieces.untrusted(pieces.payload("args"), _HUNK_BYTES)
-    return f"{body}\n\nThe request that started this work adds:\n{extra}".strip() if extra else body
+    if not extra:
+        return body
+    return pieces.clean(f"{body}\n\nThe request that started this work adds:\n{extra}".strip())
 
 
 def _wish(pieces: Pieces, default: str) -> str:
@@ -264,7 +261,7 @@ def _wish(pieces: Pieces, default: str) -> str:
     asked = pieces.untrusted(pieces.payload("comment_body"))
     thread = "\n\n".join(filter(None, (pieces.title(), pieces.untrusted(pieces.payload("body")))))
     described = fenced("title and description (data)", thread, pieces.nonce)
-    return "\n\n".join(filter(None, (default, asked, described)))
+    return pieces.clean("\n\n".join(filter(None, (default, asked, described))))
 
 
 def _review_context(pieces: Pieces) -> ReviewContext | None:
@@ -273,6 +270,8 @@ def _review_context(pieces: Pieces) -> ReviewContext | None:
     names = [
         file.filename
         for file in pieces.changes.files
-        if file.representable and not pieces.redactor.has_secret(file.filename)
+        if file.representable and pieces.clean(file.filename) == file.filename
     ]
-    return ReviewContext(kind="pull_request", files=[ReviewFile(filename=name) for name in names])
+    return ReviewContext(
+        kind="pull_request", files=tuple(ReviewFile(filename=name) for name in names)
+    )

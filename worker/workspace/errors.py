@@ -103,7 +103,14 @@ _CORRUPT = (
     "did not send all necessary objects",
 )
 _TABLE: tuple[tuple[type[WorkspaceError], tuple[str, ...]], ...] = (
-    (TooBig, ("file too large", "exceeds maximum allowed size")),
+    (
+        TooBig,
+        (
+            "file too large",
+            "exceeds maximum allowed size",
+            f"died of signal {int(signal.SIGXFSZ)} ",
+        ),
+    ),
     (
         AccessRefused,
         (
@@ -171,7 +178,7 @@ def classify(code: int, stderr: str) -> type[WorkspaceError]:
     """The error class for git's exit code and (redacted) standard error."""
     if code in {-signal.SIGXFSZ, 128 + signal.SIGXFSZ}:
         return TooBig
-    text = stderr.casefold()
+    text = " ".join(stderr.casefold().split()) + " "
     for kind, needles in _TABLE:
         if any(needle in text for needle in needles):
             return kind
