@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from coven.github.urls import api_root
 from coven.settings.defaults import (
     CONFIG_FILE,
     ENV_CONFIG,
@@ -138,31 +139,31 @@ def _fill_in(data: dict[str, Any], base: Path, environ: Mapping[str, str]) -> No
         server["state_dir"] = str(default_state_dir(base, environ))
     github = data.get("github")
     if isinstance(github, dict) and isinstance(github.get("api_base_url"), str):
-        api, html = _enterprise(github["api_base_url"].strip())
-        github["api_base_url"] = api
+        try:
+            github["api_base_url"] = api_root(github["api_base_url"])
+            html = _web_base(github["api_base_url"])
+        except ValueError:
+            return  # no URL at all: validation says so
         if html is not None:
             github.setdefault("html_base_url", html)
+    storage = data.get("storage")
+    if isinstance(storage, dict) and isinstance(storage.get("database_url"), str):
+        storage["database_url"] = _with_driver(storage["database_url"])
 
 
-def _enterprise(api: str) -> tuple[str, str | None]:
-    """API and web base of a GitHub server, from whichever of the two was given.
+def _with_driver(url: str) -> str:
+    # Hosting platforms hand out these two forms; SQLAlchemy would look for another driver.
+    for prefix in ("postgres://", "postgresql://"):
+        if url.startswith(prefix):
+            return f"postgresql+psycopg://{url.removeprefix(prefix)}"
+    return url
 
-    GitHub Enterprise Server: ``https://HOST/api/v3``; with data residency:
-    ``https://api.NAME.ghe.com``. An address on this machine stays as it is (the sandbox).
-    """
-    try:
-        parts = urlsplit(api)
-        host = parts.hostname or ""
-    except ValueError:
-        return api, None
-    if parts.scheme != "https" or host == "api.github.com":
-        return api, None
-    if host.startswith("api."):
-        return api, f"https://{parts.netloc.removeprefix('api.')}"
-    if host.endswith(".ghe.com"):
-        return f"https://api.{parts.netloc}", f"https://{parts.netloc}"
-    path = parts.path.rstrip("/") or "/api/v3"
-    return f"https://{parts.netloc}{path}", f"https://{parts.netloc}"
+
+def _web_base(api: str) -> str | None:
+    """Where people look at what is behind an API root; None for github.com and this machine."""
+    parts = urlsplit(api)
+    host = parts.netloc.rpartition("@")[2].removeprefix("api.")
+    return f"https://{host}" if parts.scheme == "https" and host != "github.com" else None
 
 
 def _validate(data: dict[str, Any]) -> tuple[Settings | None, list[Problem]]:

@@ -1,0 +1,127 @@
+"""The operator's view of the ledgers: over all installations, unlike everything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from sqlalchemy import case, select, update
+
+from coven.store import attempts as attempt_ledger
+from coven.store import deliveries as delivery_ledger
+from coven.store import surfaces as surface_ledger
+from coven.store import tasks as task_ledger
+from coven.store.attempts import Attempt
+from coven.store.deliveries import Delivery
+from coven.store.engine import Tx
+from coven.store.surfaces import Surface
+from coven.store.tables import deliveries, tasks
+from coven.store.tasks import Task
+from coven.values import LIVE_STATES, InstallationId, TaskState
+
+CANCEL_REASON = "cancelled by the operator"
+
+
+class Cancel(StrEnum):
+    """What a wish to cancel came to."""
+
+    ASKED = "asked"
+    """A running task was asked; its worker stops it at the next heartbeat."""
+    SETTLED_SOON = "settled soon"
+    """A queued or waiting task will not start; the next upkeep run ends it."""
+    ALREADY_ASKED = "already asked"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """All that the ledgers know of one task."""
+
+    task: Task
+    attempts: list[Attempt]
+    surfaces: list[Surface]
+
+
+def list_tasks(tx: Tx, installation: int | None, state: TaskState | None, limit: int) -> list[Task]:
+    """The newest tasks."""
+    query = select(tasks.c.installation_id, tasks.c.id).order_by(tasks.c.seq.desc()).limit(limit)
+    if installation is not None:
+        query = query.where(tasks.c.installation_id == installation)
+    if state is not None:
+        query = query.where(tasks.c.state == state)
+    found = [
+        task_ledger.get(InstallationId(owner), tx, task_id) for owner, task_id in tx.execute(query)
+    ]
+    return [task for task in found if task is not None]
+
+
+def find_tasks(tx: Tx, start: str, limit: int = 5) -> list[Task]:
+    """Tasks whose id begins with ``start`` (hex digits only), newest first."""
+    query = (
+        select(tasks.c.installation_id, tasks.c.id)
+        .where(tasks.c.id.startswith(start.lower(), autoescape=True))
+        .order_by(tasks.c.seq.desc())
+        .limit(limit)
+    )
+    found = [
+        task_ledger.get(InstallationId(owner), tx, task_id) for owner, task_id in tx.execute(query)
+    ]
+    return [task for task in found if task is not None]
+
+
+def tell(tx: Tx, task: Task) -> Story:
+    """A task with its attempts and surfaces."""
+    owner = task.installation_id
+    return Story(
+        task,
+        attempt_ledger.of_task(owner, tx, task.id),
+        surface_ledger.of_task(owner, tx, task.id),
+    )
+
+
+def cancel(tx: Tx, task: Task, now: datetime) -> Cancel:
+    """Ask for the end of a task; the workers carry it out and show it on GitHub."""
+    if task.state not in LIVE_STATES:
+        return Cancel.OVER
+    changed = tx.execute(
+        update(tasks)
+        .where(
+            tasks.c.installation_id == task.installation_id,
+            tasks.c.id == task.id,
+            tasks.c.state.in_(LIVE_STATES),
+            tasks.c.cancel_requested_at.is_(None),
+        )
+        .values(
+            cancel_requested_at=now,
+            cancel_reason=CANCEL_REASON,
+            # Upkeep ends what waits too long; what nobody wants any more has waited enough.
+            expires_at=case((tasks.c.state == TaskState.WAITING, now), else_=tasks.c.expires_at),
+            updated_at=now,
+        )
+        .returning(tasks.c.state)
+    ).scalar_one_or_none()
+    if changed is None:
+        return Cancel.ALREADY_ASKED
+    return Cancel.ASKED if changed == TaskState.RUNNING else Cancel.SETTLED_SOON
+
+
+def list_deliveries(
+    tx: Tx, installation: int | None, routing: str | None, limit: int
+) -> list[Delivery]:
+    """The newest deliveries; ``routing`` is the beginning of theirs (``rejected``, ``task:``)."""
+    query = (
+        select(*(deliveries.c[name] for name in Delivery.__dataclass_fields__))
+        .order_by(deliveries.c.received_at.desc())
+        .limit(limit)
+    )
+    if installation is not None:
+        query = query.where(deliveries.c.installation_id == installation)
+    if routing is not None:
+        query = query.where(deliveries.c.routing.startswith(routing, autoescape=True))
+    return [delivery_ledger.Delivery(**row._mapping) for row in tx.execute(query)]
+
+
+def is_task_id_start(text: str) -> bool:
+    """Whether ``text`` can begin a task id, and is long enough to mean one."""
+    return 4 <= len(text) <= 32 and all(char in "0123456789abcdef" for char in text.lower())
