@@ -125,7 +125,11 @@ class ScriptedGitHub:
         self, *, clock: Clock | None = None, seam: Seam | None = None, **settings: Any
     ) -> GitHub:
         """A client of this server."""
-        values = {"app_id": 12, "private_key": SecretStr(private_pem()), "timeout_secs": 5}
+        values: dict[str, Any] = {
+            "app_id": 12,
+            "private_key": SecretStr(private_pem()),
+            "timeout_secs": 5,
+        }
         chosen = GitHubSettings(**(values | {"api_base_url": self.url} | settings))
         return GitHub(Settings(github=chosen), clock or SystemClock(), seam or Seam())
 

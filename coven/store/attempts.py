@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 
 from coven.store.engine import Tx
 from coven.store.tables import attempts
@@ -59,7 +59,12 @@ _FIELDS = tuple(attempts.c[name] for name in Attempt.__dataclass_fields__)
 
 def start(installation: InstallationId, tx: Tx, task: Task, worker: str, now: datetime) -> int:
     """Write the attempt of a task just claimed, before anything is spawned; its number."""
-    number = len(of_task(installation, tx, task.id)) + 1
+    last = tx.execute(
+        select(func.max(attempts.c.number)).where(
+            attempts.c.installation_id == installation, attempts.c.task_id == task.id
+        )
+    ).scalar_one()
+    number = (last or 0) + 1
     tx.execute(
         insert(attempts).values(
             installation_id=installation,
@@ -73,7 +78,7 @@ def start(installation: InstallationId, tx: Tx, task: Task, worker: str, now: da
             heartbeat_at=now,
         )
     )
-    return number
+    return int(number)
 
 
 def progress(

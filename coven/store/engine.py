@@ -13,7 +13,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import (
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    SQLAlchemyError,
+    StatementError,
+)
 
 from coven.errors import StoreUnavailable
 from coven.governance.faults import Faults, NoFaults
@@ -48,7 +54,8 @@ class Store:
         """A write transaction, committed at the end, rolled back on any error.
 
         ``point`` names the fault points ``<point>.before`` and ``<point>.after`` around the
-        commit. Raises ``StoreUnavailable``; constraint errors pass as ``IntegrityError``.
+        commit. Raises ``StoreUnavailable``; constraint errors pass as ``IntegrityError``, and a
+        value that no column can hold is a ``ValueError``: waiting would not help.
         """
         with self._transaction(write=True) as tx:
             yield tx
@@ -64,8 +71,11 @@ class Store:
                     yield tx
         except IntegrityError:
             raise
-        except (DBAPIError, SQLAlchemyError) as error:
-            raise StoreUnavailable(f"store: {type(error).__name__}: {_cause(error)}") from error
+        except SQLAlchemyError as error:
+            text = f"store: {type(error).__name__}: {_cause(error)}"
+            if _is_bad_value(error):
+                raise ValueError(text) from error
+            raise StoreUnavailable(text) from error
 
     def close(self) -> None:
         """Give all connections back."""
@@ -83,8 +93,13 @@ def open_store(url: str, faults: Faults | None = None) -> Store:
         event.listen(engine, "begin", _begin_sqlite)
     else:
         engine = create_engine(
-            parsed, pool_pre_ping=True, pool_timeout=5, connect_args={"connect_timeout": 5}
+            parsed,
+            pool_pre_ping=True,
+            pool_timeout=5,
+            # A server that vanished must be noticed within seconds, not by the kernel's hours.
+            connect_args={"connect_timeout": 5, "tcp_user_timeout": 10_000},
         )
+        event.listen(engine, "begin", _begin_postgresql)
     return Store(engine, faults)
 
 
@@ -103,6 +118,18 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     write = connection.get_execution_options().get(_WRITE, True)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _begin_postgresql(connection: Connection) -> None:
+    # As SQLite's busy time-out: a lock that is not given is an outage, never a hang.
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = {BUSY_TIMEOUT_MS}")
+
+
+def _is_bad_value(error: SQLAlchemyError) -> bool:
+    if isinstance(error, DataError):
+        return True
+    # Raised while binding: a naive datetime, a type that is not JSON.
+    return isinstance(error, StatementError) and not isinstance(error, DBAPIError)
 
 
 def _cause(error: SQLAlchemyError) -> str:

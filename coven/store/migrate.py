@@ -15,11 +15,23 @@ _LOCK_KEY = 7_223_519_004_211
 
 
 def upgrade(store: Store) -> None:
-    """Run all missing migrations; one process at a time. Raises ``StoreUnavailable``."""
+    """Run all missing migrations; one process at a time.
+
+    Raises ``ConfigurationError`` for the schema of a later release, ``StoreUnavailable``.
+    """
     config = _config()
     with store.write("store.migrate") as tx:
         if store.dialect == "postgresql":
+            # Another process may be migrating; that takes as long as it takes.
+            tx.execute(text("SET LOCAL lock_timeout = 0"))
             tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
+        found = MigrationContext.configure(tx).get_current_revision()
+        known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+        if found is not None and found not in known:
+            raise ConfigurationError(
+                f"storage: the database is at schema {found}, which this release does not know; "
+                "install the release that wrote it, or restore a backup"
+            )
         config.attributes["connection"] = tx
         command.upgrade(config, "head")
 

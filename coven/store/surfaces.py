@@ -87,11 +87,11 @@ def desire(
         "desired_hash": digest,
         "updated_at": now,
     }
+    # While pending or failed, a write of other content may have reached GitHub without an answer,
+    # so only a row at rest is known to show its published content.
+    at_rest = and_(surfaces.c.state == SurfaceState.PUBLISHED, surfaces.c.published_hash == digest)
     renewed = {
-        "state": case(
-            (surfaces.c.published_hash == digest, SurfaceState.PUBLISHED),
-            else_=SurfaceState.PENDING,
-        ),
+        "state": case((at_rest, SurfaceState.PUBLISHED), else_=SurfaceState.PENDING),
         # A back-off that is running belongs to GitHub's limits, not to the content: keep it.
         "next_at": case((surfaces.c.state == SurfaceState.PENDING, surfaces.c.next_at), else_=now),
         "tries": case((surfaces.c.state == SurfaceState.PENDING, surfaces.c.tries), else_=0),

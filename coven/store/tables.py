@@ -5,6 +5,8 @@ The Alembic migrations must produce exactly this; a test compares them.
 
 from __future__ import annotations
 
+import math
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -62,25 +64,85 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
-_Json = JSON().with_variant(postgresql.JSONB(), "postgresql")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class CleanString(TypeDecorator[str]):
+    """Text that both databases can hold: no NUL, no half of a surrogate pair.
+
+    Titles, comments and program output come from outside; PostgreSQL refuses the first, both
+    refuse the second, and neither may lose the row that they stand in.
+    """
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else clean_text(value)
+
+
+class CleanText(CleanString):
+    """:class:`CleanString` without a length."""
+
+    impl = Text
+    cache_ok = True
+
+
+class CleanJson(TypeDecorator[Any]):
+    """JSON whose texts are clean and whose numbers are finite; ``jsonb`` on PostgreSQL."""
+
+    impl = JSON
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> Any:
+        kind = postgresql.JSONB() if dialect.name == "postgresql" else JSON()
+        return dialect.type_descriptor(kind)
+
+    def coerce_compared_value(self, op: Any, value: Any) -> Any:
+        return self.impl_instance.coerce_compared_value(op, value)
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        return _clean_json(value)
+
+
+def clean_text(value: str) -> str:
+    """``value`` with U+FFFD for what no database can hold."""
+    if value.isascii() and "\x00" not in value:
+        return value
+    return _UNSTORABLE.sub("\ufffd", value)
+
+
+def _clean_json(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {clean_text(str(key)): _clean_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_clean_json(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+_Json = CleanJson()
 _BigId = BigInteger().with_variant(Integer(), "sqlite")
 _LIVE = text("state IN ('queued', 'running', 'waiting')")
 
 deliveries = Table(
     "deliveries",
     metadata,
-    Column("id", String(100), primary_key=True, comment="X-GitHub-Delivery"),
-    Column("event", String(80), nullable=False),
-    Column("action", String(80)),
+    Column("id", CleanString(100), primary_key=True, comment="X-GitHub-Delivery"),
+    Column("event", CleanString(80), nullable=False),
+    Column("action", CleanString(80)),
     Column("installation_id", BigInteger),
     Column("repo_id", BigInteger),
-    Column("repo_name", String(260)),
+    Column("repo_name", CleanString(260)),
     Column("sender_id", BigInteger),
-    Column("sender_login", String(120)),
-    Column("body_sha256", String(64), nullable=False),
+    Column("sender_login", CleanString(120)),
+    Column("body_sha256", CleanString(64), nullable=False),
     Column("body", LargeBinary, comment="zlib; dropped after storage.delivery_body_days"),
-    Column("routing", String(200), nullable=False),
-    Column("task_id", String(32)),
+    Column("routing", CleanString(200), nullable=False),
+    Column("task_id", CleanString(32)),
     Column("seen", Integer, nullable=False, server_default="1"),
     Column("received_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
@@ -94,64 +156,64 @@ tasks = Table(
     "tasks",
     metadata,
     Column("seq", _BigId, primary_key=True, autoincrement=True),
-    Column("id", String(32), nullable=False, unique=True),
+    Column("id", CleanString(32), nullable=False, unique=True),
     Column("installation_id", BigInteger, nullable=False),
     Column("account_id", BigInteger),
-    Column("account_login", String(120)),
+    Column("account_login", CleanString(120)),
     Column("repo_id", BigInteger, nullable=False),
-    Column("repo_owner", String(120), nullable=False),
-    Column("repo_name", String(120), nullable=False),
+    Column("repo_owner", CleanString(120), nullable=False),
+    Column("repo_name", CleanString(120), nullable=False),
     Column("repo_private", Boolean),
-    Column("delivery_id", String(100)),
+    Column("delivery_id", CleanString(100)),
     Column("thread", Integer, nullable=False),
     Column("is_pull", Boolean, nullable=False),
-    Column("title", Text, nullable=False),
-    Column("lane", String(20), nullable=False),
-    Column("verb", String(20), nullable=False),
-    Column("reason", String(200), nullable=False),
+    Column("title", CleanText, nullable=False),
+    Column("lane", CleanString(20), nullable=False),
+    Column("verb", CleanString(20), nullable=False),
+    Column("reason", CleanString(200), nullable=False),
     Column("automatic", Boolean, nullable=False),
     Column("priority", Integer, nullable=False, server_default="0"),
-    Column("familiar_id", String(40), nullable=False),
+    Column("familiar_id", CleanString(40), nullable=False),
     Column("actor_id", BigInteger),
-    Column("actor_login", String(120)),
+    Column("actor_login", CleanString(120)),
     Column("author_id", BigInteger),
-    Column("author_login", String(120)),
-    Column("trust_scope", String(20), nullable=False),
-    Column("content_trust", String(20), nullable=False),
+    Column("author_login", CleanString(120)),
+    Column("trust_scope", CleanString(20), nullable=False),
+    Column("content_trust", CleanString(20), nullable=False),
     Column("trust_evidence", _Json, nullable=False),
     Column("comment_id", BigInteger),
-    Column("comment_kind", String(20)),
-    Column("head_sha", String(64)),
-    Column("head_ref", String(260)),
+    Column("comment_kind", CleanString(20)),
+    Column("head_sha", CleanString(64)),
+    Column("head_ref", CleanString(260)),
     Column("head_repo_id", BigInteger),
-    Column("base_sha", String(64)),
-    Column("base_ref", String(260)),
-    Column("default_branch", String(260)),
+    Column("base_sha", CleanString(64)),
+    Column("base_ref", CleanString(260)),
+    Column("default_branch", CleanString(260)),
     Column("source_at", UtcDateTime, nullable=False, comment="when it happened, by the payload"),
     Column("payload", _Json, nullable=False, comment="bounded texts of the delivery"),
-    Column("semantic_key", String(200), nullable=False),
-    Column("state", String(20), nullable=False),
+    Column("semantic_key", CleanString(200), nullable=False),
+    Column("state", CleanString(20), nullable=False),
     Column("round", Integer, nullable=False, server_default="1"),
     Column("attempts_used", Integer, nullable=False, server_default="0"),
     Column("max_attempts", Integer, nullable=False),
-    Column("lease_token", String(32)),
+    Column("lease_token", CleanString(32)),
     Column("lease_expires_at", UtcDateTime),
     Column("not_before", UtcDateTime),
     Column("dispatched_at", UtcDateTime),
     Column("cancel_requested_at", UtcDateTime),
-    Column("cancel_reason", String(200)),
+    Column("cancel_reason", CleanString(200)),
     Column("expires_at", UtcDateTime),
-    Column("waiting_for", String(40)),
-    Column("superseded_by", String(32)),
-    Column("parent_task_id", String(32)),
-    Column("result_status", String(20)),
-    Column("outcome", String(40)),
-    Column("summary", Text),
-    Column("detail", Text),
-    Column("branch", String(260)),
+    Column("waiting_for", CleanString(40)),
+    Column("superseded_by", CleanString(32)),
+    Column("parent_task_id", CleanString(32)),
+    Column("result_status", CleanString(20)),
+    Column("outcome", CleanString(40)),
+    Column("summary", CleanText),
+    Column("detail", CleanText),
+    Column("branch", CleanString(260)),
     Column("pr_number", Integer),
     Column("result", _Json),
-    Column("traceparent", String(60)),
+    Column("traceparent", CleanString(60)),
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     Column("started_at", UtcDateTime),
@@ -179,29 +241,29 @@ attempts = Table(
     Column("installation_id", BigInteger, nullable=False),
     Column(
         "task_id",
-        String(32),
+        CleanString(32),
         ForeignKey("tasks.id", ondelete="CASCADE"),
         nullable=False,
         index=True,
     ),
     Column("number", Integer, nullable=False),
     Column("round", Integer, nullable=False),
-    Column("lease_token", String(32), nullable=False),
-    Column("worker", String(120), nullable=False),
-    Column("phase", String(40), nullable=False),
+    Column("lease_token", CleanString(32), nullable=False),
+    Column("worker", CleanString(120), nullable=False),
+    Column("phase", CleanString(40), nullable=False),
     Column("started_at", UtcDateTime, nullable=False),
     Column("heartbeat_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime),
     Column("pid", Integer),
-    Column("start_sha", String(64)),
+    Column("start_sha", CleanString(64)),
     Column("exit_code", Integer),
     Column("signal", Integer),
-    Column("outcome", String(40)),
-    Column("detail", Text),
+    Column("outcome", CleanString(40)),
+    Column("detail", CleanText),
     Column("tolerated", _Json),
     Column("timings", _Json),
-    Column("stdout_tail", Text),
-    Column("stderr_tail", Text),
+    Column("stdout_tail", CleanText),
+    Column("stderr_tail", CleanText),
     UniqueConstraint("task_id", "number"),
     Index("ix_attempts_open", "finished_at", "heartbeat_at"),
 )
@@ -212,23 +274,23 @@ surfaces = Table(
     Column("id", _BigId, primary_key=True, autoincrement=True),
     Column("installation_id", BigInteger, nullable=False),
     Column("repo_id", BigInteger, nullable=False),
-    Column("repo_owner", String(120), nullable=False),
-    Column("repo_name", String(120), nullable=False),
-    Column("kind", String(20), nullable=False),
-    Column("subject", String(300), nullable=False),
-    Column("task_id", String(32), nullable=False),
+    Column("repo_owner", CleanString(120), nullable=False),
+    Column("repo_name", CleanString(120), nullable=False),
+    Column("kind", CleanString(20), nullable=False),
+    Column("subject", CleanString(300), nullable=False),
+    Column("task_id", CleanString(32), nullable=False),
     Column("generation", BigInteger, nullable=False),
     Column("desired", _Json, nullable=False),
-    Column("desired_hash", String(64), nullable=False),
-    Column("published_hash", String(64)),
+    Column("desired_hash", CleanString(64), nullable=False),
+    Column("published_hash", CleanString(64)),
     Column("object_id", BigInteger),
-    Column("object_url", Text),
-    Column("state", String(20), nullable=False),
+    Column("object_url", CleanText),
+    Column("state", CleanString(20), nullable=False),
     Column("tries", Integer, nullable=False, server_default="0"),
     Column("next_at", UtcDateTime, nullable=False),
-    Column("lease_token", String(32)),
+    Column("lease_token", CleanString(32)),
     Column("lease_expires_at", UtcDateTime),
-    Column("error", Text),
+    Column("error", CleanText),
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     Column("published_at", UtcDateTime),
@@ -240,7 +302,7 @@ surfaces = Table(
 beats = Table(
     "beats",
     metadata,
-    Column("name", String(80), primary_key=True, comment="periodic job, or queue:<name>"),
+    Column("name", CleanString(80), primary_key=True, comment="periodic job, or queue:<name>"),
     Column("held_until", UtcDateTime, nullable=False),
     Column("ran_at", UtcDateTime),
 )

@@ -55,6 +55,7 @@ __all__ = [
 ]
 
 _LIVE = tasks.c.state.in_(LIVE_STATES)
+_CLAIM_LOCK = 0x636C << 48
 _RELEASE: dict[str, Any] = {"lease_token": None, "lease_expires_at": None}
 
 
@@ -158,6 +159,7 @@ def claim(
         or_(tasks.c.not_before.is_(None), tasks.c.not_before <= now),
     ]
     if max_concurrent is not None:
+        _one_claim_at_a_time(installation, tx)
         other = tasks.alias("other")
         running = (
             select(func.count())
@@ -412,6 +414,13 @@ def newest_head_at(
         .limit(1)
     ).scalar_one_or_none()
     return value
+
+
+def _one_claim_at_a_time(installation: InstallationId, tx: Tx) -> None:
+    # SQLite's writers queue anyway; PostgreSQL's would each count before the others commit.
+    if tx.dialect.name == "postgresql":
+        key = _CLAIM_LOCK | (installation & 0xFFFF_FFFF_FFFF)
+        tx.execute(select(func.pg_advisory_xact_lock(key)))
 
 
 def _mine(installation: InstallationId, task_id: TaskId) -> ColumnElement[bool]:
