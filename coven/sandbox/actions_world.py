@@ -135,7 +135,7 @@ def set_webhook(
     hub: Hub, url: str | None, secret: str | None = None, timeout_secs: float = 10.0
 ) -> JSON:
     """Where deliveries go and what signs them."""
-    hub.state.hook = Hook(hub.state.hook.id, url, secret, timeout_secs)
+    hub.state.hook = Hook(hub.state.hook.id, url or None, secret, timeout_secs)
     return {}
 
 

@@ -262,10 +262,15 @@ def install_hooks(flask: Flask, hub: Hub, api: RestApi) -> None:
         g.unexpected = True
         return api.respond(not_found().answer())
 
+    def crashed(_: Exception) -> Response:
+        g.unexpected = True
+        return api.respond(Answer({"message": "Server Error"}, 500))
+
     flask.before_request(before)
     flask.after_request(after)
     flask.register_error_handler(404, missing)
     flask.register_error_handler(405, missing)
+    flask.register_error_handler(500, crashed)
 
 
 def _expire(hub: Hub) -> None:
