@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from celery import Celery
-from kombu import Queue
+from kombu.entity import Queue
 
 from coven.settings.models import Settings
 
@@ -53,7 +53,7 @@ def celery_settings(settings: Settings, broker_url: str) -> dict[str, Any]:
         "task_acks_late": True,
         "task_time_limit": hard_limit,
         "task_default_queue": UPKEEP,
-        "task_queues": [Queue(name) for name in QUEUES],
+        "task_queues": [Queue(name) for name in QUEUES],  # type: ignore[no-untyped-call]
         "task_create_missing_queues": False,
         "task_routes": {
             RUN_SESSION: {"queue": SESSIONS},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from typing import Any
 
 from coven.contract.exit_codes import Outcome, Verdict, judge
 from coven.contract.result import Finding, Result
@@ -13,7 +14,7 @@ from coven.github.repo_client import RepoClient
 from coven.publication import Annotation, PullRequestContent, pull_request_subject
 from coven.store.tasks import Ending
 from coven.texts import FindingText, ReviewReport
-from coven.values import Conclusion, Lane, SurfaceKind, TaskState
+from coven.values import Conclusion, Lane, Severity, SurfaceKind, TaskState
 from worker import branch as branches
 from worker import settle, show
 from worker.attempt import Attempt
@@ -50,12 +51,12 @@ def conclude(attempt: Attempt, client: RepoClient) -> None:
             conclusion=verdict.conclusion,
             start_sha=_start(attempt),
         )
-    elif result is not None and verdict.outcome in (Outcome.SUCCEEDED, Outcome.PARTIAL):
+    elif result is not None and verdict.outcome in (Outcome.succeeded, Outcome.partial):
         if task.lane is Lane.REVIEW:
             _review(attempt, client, verdict, result)
         else:
             _fix(attempt, client, verdict, result)
-    elif result is not None and verdict.outcome is Outcome.NEEDS_INPUT:
+    elif result is not None and verdict.outcome is Outcome.needs_input:
         _question(attempt, verdict, result)
     else:
         _failed(attempt, verdict, result)
@@ -88,7 +89,7 @@ def _review(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Resu
         verdict.outcome,
         summary=report.summary,
         result_status=verdict.status,
-        result=attempt.redactor.tree(result.model_dump(mode="json")),
+        result=_masked(attempt, result),
     )
     settle.finish(
         services,
@@ -140,7 +141,7 @@ def _report(attempt: Attempt, result: Result) -> tuple[ReviewReport, list[Annota
 def _finding_text(finding: Finding, on_diff: dict[str, set[int]], clean: show.Clean) -> FindingText:
     path = normal_path(finding.file)
     return FindingText(
-        severity=finding.severity,
+        severity=Severity(finding.severity),
         file=clean(path),
         line=finding.line,
         title=clean(finding.title),
@@ -225,7 +226,7 @@ def _fix(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Result)
             summary=summary,
             result_status=verdict.status,
             branch=branch,
-            result=attempt.redactor.tree(result.model_dump(mode="json")),
+            result=_masked(attempt, result),
         ),
         attempt.closing(verdict.outcome),
         [surfacing for surfacing in wanted if surfacing],
@@ -312,3 +313,10 @@ def _failed(attempt: Attempt, verdict: Verdict, result: Result | None) -> None:
 
 def _start(attempt: Attempt) -> str | None:
     return attempt.prepared.workspace.start_sha if attempt.prepared else None
+
+
+def _masked(attempt: Attempt, result: Result) -> dict[str, Any]:
+    masked: dict[str, Any] = {}
+    for key, value in result.model_dump(mode="json").items():
+        masked[key] = attempt.redactor.tree(value)
+    return masked

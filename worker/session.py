@@ -26,7 +26,9 @@ from worker.runtime.choose import choose
 from worker.runtime.environment import child_environment, secret_environment
 from worker.runtime.session import Limits, SessionSpec
 from worker.runtime.supervise import run_session
-from worker.workspace.checkout import Changes, CheckoutRequest, Workspace, Workspaces, changes
+from worker.workspace.changes import Changes
+from worker.workspace.checkout import CheckoutRequest, Workspace, Workspaces, changes
+from worker.workspace.names import reserved_branch
 
 CONTRACT_VERSION = "2"
 PULSE_SECS = 0.5
@@ -47,6 +49,8 @@ class Prepared:
     changes: Changes
     redactor: Redactor
     push_token: Token | None
+    branches_before: frozenset[str] | None
+    """Branches of the familiar before a session that pushes by itself."""
 
     def clean_up(self) -> None:
         """Remove the checkout and revoke the session's own token. Never raises."""
@@ -78,10 +82,11 @@ def prepare(
     workspace = workspaces.checkout(request, token.value, lambda: stop() is not None)
     try:
         found = changes(workspaces, workspace)
-        push_token = None
+        push_token, before = None, None
         if profile.hands_token and task.lane is Lane.FIX:
             push_token = services.github.token(task.installation_id, task.repo_id, Role.PUSH)
             redactor = redactor.with_live(push_token.value)
+            before = frozenset(workspaces.remote_branches(request, token.value, task.familiar_id))
         brief = build_brief(task, familiar, settings, workspace, found, redactor=redactor)
         governed_write(
             services.seam, workspace.brief_path, serialise(brief, redactor), point="brief.write"
@@ -99,6 +104,7 @@ def prepare(
         found,
         redactor,
         push_token,
+        before,
     )
 
 
@@ -174,4 +180,3 @@ def checkout_request(workspaces: Workspaces, task: Task) -> CheckoutRequest:
         trusted=not task.from_fork and task.lane is Lane.FIX,
         clone_url=workspaces.clone_url(task.repo),
     )
-

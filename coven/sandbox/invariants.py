@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,8 @@ def broken(
     store: Store,
     settings: Settings,
     state: Mapping[str, Json],
-    sent: list[Mapping[str, Json]],
-    requests: list[Mapping[str, Json]],
+    sent: Sequence[Mapping[str, Json]],
+    requests: Sequence[Mapping[str, Json]],
     logs: Path | None = None,
 ) -> list[str]:
     """Every broken promise; empty when all hold.
@@ -70,7 +70,7 @@ def broken(
 
 
 def _deliveries(
-    rows: list[dict[str, Json]], known: list[Task], sent: list[Mapping[str, Json]]
+    rows: list[dict[str, Json]], known: list[Task], sent: Sequence[Mapping[str, Json]]
 ) -> Iterator[str]:
     ledger = {row["id"]: row for row in rows}
     ids = {task.id for task in known}
@@ -216,5 +216,3 @@ def _by_id(rows: list[dict[str, Json]], wanted: int | None) -> dict[str, Json] |
 def _differs(what: str, shown: Json, wanted: Json) -> Iterator[str]:
     if shown != wanted:
         yield f"{what} is {shown!r}, wanted {wanted!r}"
-
-

@@ -40,8 +40,8 @@ def gate(
     """Apply all gates in order."""
     allowed = {normal_path(path) for path in (*changed, *supporting)}
     in_scope = [f for f in findings if normal_path(f.file) in allowed]
-    heavy = [f for f in in_scope if f.severity.rank >= floor.rank]
-    heavy.sort(key=lambda f: -f.severity.rank)
+    heavy = [f for f in in_scope if Severity(f.severity).rank >= floor.rank]
+    heavy.sort(key=lambda f: -Severity(f.severity).rank)
     seen: set[tuple[str, int | None, str]] = set()
     unique = []
     for finding in heavy:

@@ -102,6 +102,8 @@ class Bubblewrap(Plain):
             args.append("--unshare-net")
         args += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
         args += ["--hostname", "session", "--proc", "/proc", "--dev", "/dev"]
+        # Both are memory: a size of their own, and nothing else in /dev to fill.
+        args += ["--size", str(TMP_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108
         args += ["--size", str(TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108 - inside the session
         for name in SYSTEM:
             path = Path(name)

@@ -109,6 +109,26 @@ def send(pid: int, number: int) -> None:
         return
 
 
+def threads_of(uid: int) -> int:
+    """How many threads this user runs now: the kernel counts them against ``RLIMIT_NPROC``."""
+    count = 0
+    for pid in process_ids():
+        try:
+            if Path(f"/proc/{pid}").stat().st_uid == uid:
+                count += int(stat_fields(pid)[17])
+        except (OSError, IndexError):
+            continue
+    return count
+
+
+def cap(name: str, value: int) -> None:
+    """Lower a resource limit of this process for good."""
+    number = getattr(resource, f"RLIMIT_{name}")
+    _, hard = resource.getrlimit(number)
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(number, (value, value))
+
+
 def reap() -> dict[int, int]:
     """Collect every child that has ended: pid -> wait status."""
     ended: dict[int, int] = {}
@@ -173,10 +193,11 @@ def guest(argv: list[str], config: dict[str, object], errors: int) -> None:
         os.umask(0o077)
         limits = config.get("rlimits")
         for name, value in limits.items() if isinstance(limits, dict) else ():
-            number = getattr(resource, f"RLIMIT_{name}")
-            _, hard = resource.getrlimit(number)
-            cap = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(number, (cap, cap))
+            cap(name, value)
+        processes = config.get("processes")
+        if os.getuid() != 0 and isinstance(processes, int):
+            # The limit is shared with everything else of this user, so it is only a backstop.
+            cap("NPROC", threads_of(os.getuid()) + 4 * processes)
         if config.get("no_new_privs") and not prctl(PR_SET_NO_NEW_PRIVS, 1):
             raise OSError("the kernel refused no_new_privs")
         os.execvpe(argv[0], argv, os.environ)  # noqa: S606 - argv list, no shell

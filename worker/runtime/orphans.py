@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from coven.governance.wire import Seam
@@ -61,9 +61,15 @@ def marks() -> Iterator[tuple[int, dict[str, str]]]:
             yield pid, found
 
 
-def kill_session(session: str) -> int:
-    """Kill what carries this session's mark, until nothing does; returns how many there were."""
-    return _kill(lambda found: found.get(SESSION) == session)
+def kill_session(session: str, known: Iterable[int] = ()) -> int:
+    """Kill what carries this session's mark, until nothing does; returns how many there were.
+
+    ``known`` are processes that were seen below the launcher: those that died with it fell to
+    this process and are collected.
+    """
+    killed = _kill(lambda found: found.get(SESSION) == session)
+    _reap(pid for pid in known if launch.stat_fields(pid)[:1] == ["Z"])
+    return killed
 
 
 def sweep_orphans(marker_root: Path) -> int:
@@ -106,17 +112,21 @@ def _kill(matches: Callable[[dict[str, str]], bool]) -> int:
             launch.send(pid, signal.SIGSTOP)
         for pid in found:
             launch.send(pid, signal.SIGKILL)
-        _reap(killed | found)
-        if not found or time.monotonic() > deadline:
-            return len(killed | found)
         killed |= found
+        if not found or time.monotonic() > deadline:
+            _reap(killed)
+            return len(killed)
         time.sleep(0.01)
 
 
-def _reap(pids: set[int]) -> None:
+def _reap(pids: Iterable[int]) -> None:
     """Collect those that fell to this process as their subreaper; no other child is touched."""
     for pid in pids:
-        try:
-            os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:
-            continue
+        for _ in range(200):
+            # A killed process loses its environment a moment before it can be collected.
+            try:
+                if os.waitpid(pid, os.WNOHANG)[0] == pid:
+                    break
+            except ChildProcessError:
+                break
+            time.sleep(0.005)

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from coven.contract.exit_codes import ProcessEnd
-
 from coven.clock import Clock
+from coven.contract.exit_codes import ProcessEnd
 from coven.errors import CovenError
 from coven.governance.wire import Seam, governed_spawn
 from coven.redaction import Redactor
@@ -68,6 +67,8 @@ def run_session(
         run = _Run(spec, backend, seam, clock, cgroup)
         try:
             run.start(prepared.argv, prepared.env)
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            return ProcessEnd(exit_code=None, signal=None, spawn_error=masked.text(str(error)))
         except BaseException:
             # The launcher may be running although its handle never reached us.
             kill_session(session)
@@ -108,6 +109,8 @@ class _Run:
         self._status = b""
         self._peak = 0
         self._oom = False
+        self._first: frozenset[int] = frozenset()
+        self._seen: frozenset[int] = frozenset()
 
     def start(self, argv: tuple[str, ...], env: Mapping[str, str]) -> None:
         """Start the launcher with the guest below it. Raises ``OSError`` when even that fails."""
@@ -116,6 +119,7 @@ class _Run:
             "rlimits": self._rlimits(),
             "no_new_privs": not self._backend.sets_no_new_privs,
             "spare": self._backend.spare,
+            "processes": self._spec.limits.processes,
             "cgroup": str(self._cgroup.path) if self._cgroup.path else None,
         }
         read_end, write_end = os.pipe()
@@ -191,7 +195,7 @@ class _Run:
         self._oom = self._run_backend(self._backend.inspect(self._spec)).strip() == "true"
         self._run_backend(self._backend.finish(self._spec))
         self._cgroup.kill()
-        kill_session(self._spec.env[SESSION])
+        kill_session(self._spec.env[SESSION], self._seen)
         self._drain.close(DRAIN_PATIENCE_SECS)
         self._disk.close()
         os.close(self._status_fd)
@@ -251,6 +255,9 @@ class _Run:
         *lines, self._status = self._status.split(b"\n")
         for line in lines:
             self._told = json.loads(line)
+            if self._told.get("event") == "started":
+                self._first = frozenset({int(self._told["pid"])})
+                self._seen |= self._first
         return True
 
     def _look(self) -> None:
@@ -265,6 +272,8 @@ class _Run:
         elif not self._backend.own_limits:
             use = measure_tree(self._process.pid)
             self._peak = max(self._peak, use.rss_bytes)
+            # The last look at a living tree: afterwards it may have lost its root.
+            self._seen = use.pids | self._first if use.pids else self._seen
             self._ending.breach = tree_breach(use, limits)
 
     def _ask_to_stop(self) -> float:
