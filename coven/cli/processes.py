@@ -13,7 +13,8 @@ from coven.settings.models import Settings
 
 DRAIN_MARGIN_SECS = 15.0
 """Beyond what a process allows itself, before it is killed."""
-_WEB_GRACE_SECS = 30
+_WEB_GRACE_SECS = 15
+"""As ``graceful_timeout`` of ``webhooks.gunicorn_conf``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,7 @@ def web(settings: Settings) -> Program:
         f"--bind={server.bind}",
         f"--workers={server.web_workers}",
         f"--threads={server.web_threads}",
-        "--worker-class=gthread",
-        "--timeout=60",
-        f"--graceful-timeout={_WEB_GRACE_SECS}",
+        "--config=python:webhooks.gunicorn_conf",
         "--no-control-socket",
         "--logger-class=coven.cli.web_log.Logger",
     )
