@@ -3,7 +3,8 @@
 Every process of a session carries two variables in its initial environment: ``COVEN_SESSION``
 (unguessable) and ``COVEN_SUPERVISOR`` (``<pid>:<start ticks>:<checkout>``). A guest can drop them
 by replacing its environment, but then it is still a descendant of the launcher; only one that
-also kills the launcher gets away, which a PID namespace (bubblewrap, container) rules out.
+also kills the launcher gets away from this walk. A control group still holds it, and in a PID
+namespace (bubblewrap, container) it can't reach the launcher at all.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from coven.governance.wire import Seam
@@ -61,15 +62,9 @@ def marks() -> Iterator[tuple[int, dict[str, str]]]:
             yield pid, found
 
 
-def kill_session(session: str, known: Iterable[int] = ()) -> int:
-    """Kill what carries this session's mark, until nothing does; returns how many there were.
-
-    ``known`` are processes that were seen below the launcher: those that died with it fell to
-    this process and are collected.
-    """
-    killed = _kill(lambda found: found.get(SESSION) == session)
-    _reap(pid for pid in known if launch.stat_fields(pid)[:1] == ["Z"])
-    return killed
+def kill_session(session: str) -> int:
+    """Kill what carries this session's mark, until nothing does; returns how many there were."""
+    return _kill(lambda found: found.get(SESSION) == session)
 
 
 def sweep_orphans(marker_root: Path) -> int:
@@ -114,19 +109,5 @@ def _kill(matches: Callable[[dict[str, str]], bool]) -> int:
             launch.send(pid, signal.SIGKILL)
         killed |= found
         if not found or time.monotonic() > deadline:
-            _reap(killed)
             return len(killed)
         time.sleep(0.01)
-
-
-def _reap(pids: Iterable[int]) -> None:
-    """Collect those that fell to this process as their subreaper; no other child is touched."""
-    for pid in pids:
-        for _ in range(200):
-            # A killed process loses its environment a moment before it can be collected.
-            try:
-                if os.waitpid(pid, os.WNOHANG)[0] == pid:
-                    break
-            except ChildProcessError:
-                break
-            time.sleep(0.005)

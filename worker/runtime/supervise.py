@@ -62,7 +62,6 @@ def run_session(
         prepared = backend.prepare(spec)
     except CovenError as error:
         return ProcessEnd(exit_code=None, signal=None, spawn_error=masked.text(str(error)))
-    launch.prctl(launch.PR_SET_CHILD_SUBREAPER, 1)
     with Cgroup.create(seam, session, spec.limits) as cgroup:
         run = _Run(spec, backend, seam, clock, cgroup)
         try:
@@ -109,8 +108,6 @@ class _Run:
         self._status = b""
         self._peak = 0
         self._oom = False
-        self._first: frozenset[int] = frozenset()
-        self._seen: frozenset[int] = frozenset()
 
     def start(self, argv: tuple[str, ...], env: Mapping[str, str]) -> None:
         """Start the launcher with the guest below it. Raises ``OSError`` when even that fails."""
@@ -195,7 +192,7 @@ class _Run:
         self._oom = self._run_backend(self._backend.inspect(self._spec)).strip() == "true"
         self._run_backend(self._backend.finish(self._spec))
         self._cgroup.kill()
-        kill_session(self._spec.env[SESSION], self._seen)
+        kill_session(self._spec.env[SESSION])
         self._drain.close(DRAIN_PATIENCE_SECS)
         self._disk.close()
         os.close(self._status_fd)
@@ -255,9 +252,6 @@ class _Run:
         *lines, self._status = self._status.split(b"\n")
         for line in lines:
             self._told = json.loads(line)
-            if self._told.get("event") == "started":
-                self._first = frozenset({int(self._told["pid"])})
-                self._seen |= self._first
         return True
 
     def _look(self) -> None:
@@ -272,8 +266,6 @@ class _Run:
         elif not self._backend.own_limits:
             use = measure_tree(self._process.pid)
             self._peak = max(self._peak, use.rss_bytes)
-            # The last look at a living tree: afterwards it may have lost its root.
-            self._seen = use.pids | self._first if use.pids else self._seen
             self._ending.breach = tree_breach(use, limits)
 
     def _ask_to_stop(self) -> float:

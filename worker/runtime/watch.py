@@ -20,14 +20,14 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 class TreeUse:
     """What all processes of a session use at one moment."""
 
-    pids: frozenset[int]
+    processes: int
     rss_bytes: int
 
 
 def measure_tree(launcher: int) -> TreeUse:
     """Sum over everything below the launcher; the launcher itself does not count."""
-    pids = frozenset(descendants(launcher))
-    return TreeUse(pids, sum(resident(pid) for pid in pids))
+    pids = descendants(launcher)
+    return TreeUse(len(pids), sum(resident(pid) for pid in pids))
 
 
 def resident(pid: int) -> int:
@@ -87,7 +87,7 @@ def measure_disk(folders: Iterable[Path]) -> DiskUse:
 
 def tree_breach(use: TreeUse, limits: Limits) -> str | None:
     """The limit that the tree is over, by name."""
-    if len(use.pids) > limits.processes:
+    if use.processes > limits.processes:
         return "processes"
     return "memory" if use.rss_bytes > limits.memory_bytes else None
 
