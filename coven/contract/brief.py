@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.config import JsonValue
 
-from coven.contract.base import Closed, field_problems
+from coven.contract.base import Closed, field_problems, key_name
 from coven.contract.memory import MemoryPolicy
 from coven.contract.strict_json import BadJson, parse_object
 from coven.errors import ContractViolation, SecretFound
@@ -182,16 +182,22 @@ def to_json(brief: SessionBrief) -> dict[str, Any]:
 
 
 def serialise(brief: SessionBrief, redactor: Redactor) -> bytes:
-    """The bytes of the brief file.
+    """The bytes of the brief file. Raises ``SecretFound`` and ``ContractViolation``.
 
-    Raises ``SecretFound`` for a secret, a live value or a credentialed URL in any string, and
-    ``ContractViolation`` for anything else that breaks the contract; both name the field only.
     Free text has to be redacted by whoever puts it in (``redactor.text``): this is the last guard,
     not the cleaner. Redacted text always passes.
     """
-    document = to_json(brief)
-    for path, key, text in _strings(document, ""):
-        if key and _FORBIDDEN_KEY.fullmatch(text):
+    return encode(to_json(brief), redactor)
+
+
+def encode(document: dict[str, Any], redactor: Redactor) -> bytes:
+    """The bytes of a brief given as JSON.
+
+    Raises ``SecretFound`` for a secret, a live value or a credentialed URL in any string, and
+    ``ContractViolation`` for anything else that breaks the contract; both name the field only.
+    """
+    for path, is_key, text in _strings(document, ""):
+        if is_key and _FORBIDDEN_KEY.fullmatch(text):
             raise ContractViolation(f"brief: {path} is a field that may hold a credential")
         if redactor.has_secret(text):
             raise SecretFound(f"brief: {path} holds a secret; redact it before building the brief")
@@ -225,7 +231,8 @@ def _strings(value: JSON, path: str) -> Iterator[tuple[str, bool, str]]:
         yield path, False, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            here = f"{path}.{key}" if path else str(key)
+            # A key is ours, but this guard has to hold for one that is not.
+            here = f"{path}.{key_name(key)}" if path else key_name(key)
             yield here, True, key
             yield from _strings(item, here)
     elif isinstance(value, list):

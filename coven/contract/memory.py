@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.config import JsonValue
@@ -86,10 +86,19 @@ _POLICY_RULES: list[JsonValue] = [
 ]
 
 
+_NO_BROADER_WRITE: list[JsonValue] = [
+    {
+        "if": {"properties": {"write_scopes": {"contains": {"const": scope}}}},
+        "then": {"properties": {"read_scopes": {"contains": {"const": scope}}}},
+    }
+    for scope in get_args(Namespace)
+]
+
+
 class MemoryPolicy(Closed):
     """What memory a run may read and propose. Absent or ``enabled: false`` means none at all."""
 
-    model_config = ConfigDict(json_schema_extra={"allOf": _POLICY_RULES})
+    model_config = ConfigDict(json_schema_extra={"allOf": _POLICY_RULES + _NO_BROADER_WRITE})
 
     enabled: bool
     tenant_scope: TenantScope | None = None

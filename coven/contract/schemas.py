@@ -32,9 +32,7 @@ def documents() -> Mapping[str, str]:
             schema(Result, "result", "Output of a headless session: the terminal state of a task.")
         ),
         "contracts/session-brief.example.json": _pretty(to_json(examples.brief())),
-        "contracts/result.example.json": _pretty(
-            examples.result().model_dump(mode="json")
-        ),
+        "contracts/result.example.json": _pretty(examples.result().model_dump(mode="json")),
         "exit-matrix.md": exit_matrix(),
     }
 
@@ -89,10 +87,10 @@ def exit_matrix() -> str:
         "  itself and opens one if there are any. Branch and commits are verified on the remote.",
         "- Review lanes tighten exit 0: findings at or above `review.fail_on` conclude `failure`,",
         "  otherwise partial or missing evidence concludes `neutral`.",
-        "- In profile `coven-code` an exit 2 is not retried when its stderr shows the turn limit, a",
-        "  refused credential, a refused request (4xx other than 408, 409, 425 and 429) or, without",
-        "  a result file, flags that the argument parser did not accept. Outcome and conclusion",
-        "  stay as in the table.",
+        "- In profile `coven-code` an exit 2 is not retried when its stderr shows the turn limit,",
+        "  a refused credential, a refused request (4xx other than 408, 409, 425 and 429) or,",
+        "  without a result file, flags that the argument parser did not accept. Outcome and",
+        "  conclusion stay as in the table.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -122,12 +120,20 @@ _ABSENT_NOT_NULL = frozenset(
 )
 
 
+_ALWAYS = frozenset({"contract_version", "kind", "skills"})
+"""Required on the wire, whatever default spares the code from writing them."""
+
+
 def _tighten(body: dict[str, Any]) -> None:
     """No default values, and null only where the contract says so.
 
     The memory blocks and the scopes in them are left out when there is none, never null.
     """
     for node in (body, *body.get("$defs", {}).values()):
+        required = node.get("required", [])
+        added = [name for name in node.get("properties", {}) if name in _ALWAYS - set(required)]
+        if added:
+            node["required"] = [*added, *required]
         for name, field in node.get("properties", {}).items():
             field.pop("default", None)
             choices = field.get("anyOf")
