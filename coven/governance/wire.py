@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import threading
+import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from typing import Any, Protocol, TypeVar
 from coven.governance.faults import Faults, NoFaults
 
 T = TypeVar("T")
+
+_TAME_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +162,36 @@ def _write_atomically(path: Path, data: bytes, mode: int) -> None:
 
 
 def _remove_tree(path: Path) -> None:
-    def make_writable(function: Callable[..., Any], name: str, _: object) -> None:
-        # A session may have taken away its own permissions; give them back and try once more.
-        entry = Path(name)
-        entry.parent.chmod(0o700)
-        if not entry.is_symlink():
-            entry.chmod(0o700)
-        function(name)
-
-    if path.is_symlink() or path.is_file():
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
         path.unlink()
-    elif path.exists():
-        shutil.rmtree(path, onerror=make_writable)
+        return
+    if not path.exists():
+        return
+    try:
+        shutil.rmtree(path)
+    except (OSError, RecursionError):
+        if path.exists():
+            _tame_tree(path)
+            shutil.rmtree(path)
+
+
+def _tame_tree(root: Path) -> None:
+    """Make a hostile tree removable: permissions given back, and no folder deeper than a few.
+
+    A session can nest folders deeper than any call stack, path or descriptor table allows, so
+    what is deep is moved to the top, where it is looked at again.
+    """
+    queue = [(root, 0)]
+    while queue:
+        folder, depth = queue.pop()
+        folder.chmod(0o700)
+        with os.scandir(folder) as entries:
+            inner = [Path(e.path) for e in entries if e.is_dir(follow_symlinks=False)]
+        for child in inner:
+            if depth < _TAME_DEPTH:
+                queue.append((child, depth + 1))
+                continue
+            child.chmod(0o700)
+            moved = root / f".{uuid.uuid4().hex}"
+            child.rename(moved)
+            queue.append((moved, 1))

@@ -76,33 +76,37 @@ def scan(tree: Path, limits: ImportLimits) -> Iterator[Found]:
     stack: list[str] = [""]
     while stack:
         folder = stack.pop()
-        try:
-            with os.scandir(tree / folder if folder else tree) as entries:
-                listed = sorted(entries, key=lambda entry: entry.name)
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                raise EditsRefused(
-                    "a folder is nested too deeply", public=_public("a folder is nested too deeply")
-                ) from error
-            raise WorkspaceUnavailable(f"the session's tree: {error.strerror}") from error
-        for entry in listed:
-            path = f"{folder}/{entry.name}" if folder else entry.name
+        for name, info in _listing(tree / folder if folder else tree):
+            path = f"{folder}/{name}" if folder else name
             if path == ".git":
                 continue
             seen += 1
             if seen > limits.entries:
                 raise TooBig(f"the session left more than {limits.entries} files and folders")
-            info = entry.stat(follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode):
-                if entry.name.casefold() == ".git":
+                if name.casefold() == ".git":
                     raise refuse(path, "is a repository inside the tree")
                 stack.append(path)
             elif stat.S_ISLNK(info.st_mode):
-                yield Found(path, 0, executable=False, target=str(Path(entry.path).readlink()))
+                yield Found(path, 0, executable=False, target=str((tree / path).readlink()))
             elif stat.S_ISREG(info.st_mode):
                 yield Found(path, info.st_size, bool(info.st_mode & stat.S_IXUSR))
             else:
                 raise refuse(path, "is a device, pipe or socket")
+
+
+def _listing(folder: Path) -> list[tuple[str, os.stat_result]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(
+                ((entry.name, entry.stat(follow_symlinks=False)) for entry in entries),
+                key=lambda item: item[0],
+            )
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            text = "a folder is nested too deeply"
+            raise EditsRefused(text, public=_public(text)) from error
+        raise WorkspaceUnavailable(f"the session's tree: {error.strerror}") from error
 
 
 def compare(
@@ -138,16 +142,18 @@ def compare(
             edits.written.append(found)
         else:
             fresh.append(found)
+    for found in fresh:
+        _refuse_submodule(found.path, submodules)
     if fresh:
-        skip = frozenset(ignored([item.path for item in fresh]))
+        # Below what is a file or link in the clean tree git has no opinion about ignoring.
+        asked = [item.path for item in fresh if not _ancestors(item.path) & known]
+        skip = frozenset(ignored(asked)) if asked else frozenset()
         edits.written += [item for item in fresh if item.path not in skip]
     edits.removed = sorted(path for path in known - present - left if not is_runtime_state(path))
     gone = {path.casefold() for path in edits.removed}
     for found in edits.written:
         _check(found, known, folded - gone, symlinks=symlinks)
     for path in edits.paths:
-        if any(path.startswith(f"{module}/") for module in submodules):
-            raise refuse(path, "is inside a submodule")
         if is_workflow(path) and not workflows:
             raise refuse(path, "is a GitHub Actions workflow, which this App may not change")
     _check_size(edits, limits)
@@ -169,6 +175,17 @@ def copy(seam: Seam, session: Path, clean: Path, edits: Edits) -> None:
         data = _read(session, found)
         mode = 0o700 if found.executable else 0o600
         governed_write(seam, target, data, point="workspace.import.write", mode=mode)
+
+
+def _refuse_submodule(path: str, submodules: Collection[str]) -> None:
+    # A folder that became a file or link is met as its own path.
+    if (_ancestors(path) | {path}) & frozenset(submodules):
+        raise refuse(path, "is inside a submodule")
+
+
+def _ancestors(path: str) -> set[str]:
+    parts = path.split("/")
+    return {"/".join(parts[:index]) for index in range(1, len(parts))}
 
 
 def refuse(path: str, why: str) -> EditsRefused:
