@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, Protocol, TextIO
 
 import structlog
+from celery.signals import setup_logging
 from structlog.typing import EventDict, ExcInfo, Processor
 
 DELIVERY = "delivery"
@@ -103,6 +104,8 @@ def configure(
     for name, floor in _QUIET.items():
         logging.getLogger(name).setLevel(max(floor, root.level))
     logging.captureWarnings(True)
+    # With a receiver, Celery leaves handlers, levels and stdout alone.
+    setup_logging.connect(_leave_to_us, weak=False, dispatch_uid="coven.telemetry")
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -136,6 +139,10 @@ def bound(**facts: object) -> Iterator[None]:
     """Facts for the lines inside the ``with`` block only."""
     with structlog.contextvars.bound_contextvars(**_known(facts)):
         yield
+
+
+def _leave_to_us(**_: object) -> None:
+    return None
 
 
 def _known(facts: dict[str, object]) -> dict[str, object]:

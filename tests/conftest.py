@@ -25,11 +25,11 @@ from tests.services import (
     ServiceUnavailable,
     close_session,
     flush_broker,
+    missing,
     open_session,
     sqlite_template,
 )
 
-REQUIRED = os.environ.get("COVEN_REQUIRE_SERVICES", "") not in {"", "0"}
 _SESSION = pytest.StashKey[Path]()
 
 
@@ -44,13 +44,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     folder = config.stash.get(_SESSION, None)
     if folder is not None:
         close_session(folder)
-
-
-def _missing(what: str, why: object) -> None:
-    reason = f"service missing: {what}: {why}"
-    if REQUIRED:
-        pytest.fail(f"{reason} (COVEN_REQUIRE_SERVICES is set)", pytrace=False)
-    pytest.skip(reason)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -108,7 +101,7 @@ def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """A migrated PostgreSQL database of this test; a visible skip when there is no server."""
     server = request.getfixturevalue("_postgres")
     if not isinstance(server, PostgresServer):
-        _missing("postgres", server)
+        missing("postgres", server)
     with server.database() as url:
         yield url
 
@@ -152,7 +145,7 @@ def broker_factory(
         try:
             broker.start()
         except Exception as error:
-            _missing("broker", error)
+            missing("broker", error)
         started.append(broker)
         return broker
 

@@ -15,8 +15,10 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import psycopg
+import pytest
 from redis import Redis
 from sqlalchemy.engine import URL, make_url
 
@@ -25,6 +27,7 @@ from coven.store.engine import open_store
 
 ENV_SESSION = "COVEN_TEST_SESSION_DIR"
 ENV_POSTGRES = "COVEN_TEST_POSTGRES_URL"
+ENV_REQUIRE = "COVEN_REQUIRE_SERVICES"
 _NOBODY = 65534
 _TEMPLATE = "coven_template"
 _START_SECS = 30
@@ -32,6 +35,14 @@ _START_SECS = 30
 
 class ServiceUnavailable(Exception):
     """A server that the tests need can't be had here; the text says why."""
+
+
+def missing(what: str, why: object) -> NoReturn:
+    """Skip this test visibly; with ``COVEN_REQUIRE_SERVICES=1`` fail it."""
+    reason = f"service missing: {what}: {why}"
+    if os.environ.get(ENV_REQUIRE, "") not in {"", "0"}:
+        pytest.fail(f"{reason} ({ENV_REQUIRE} is set)", pytrace=False)
+    pytest.skip(reason)
 
 
 def sqlite_template(path: Path) -> Path:

@@ -23,6 +23,7 @@ from coven.embedded import (
 )
 from coven.errors import ConfigurationError
 from coven.settings.models import Queue, Server, Settings
+from tests.services import missing
 
 pytestmark = pytest.mark.broker
 Start = Callable[[], EmbeddedBroker]
@@ -91,7 +92,7 @@ def test_a_stale_socket_of_a_killed_server_is_no_obstacle(broker_factory: Start)
 
 def test_a_state_dir_with_a_very_long_path_still_works(tmp_path: Path) -> None:
     if find_server() is None:
-        pytest.skip("service missing: broker: no server program")
+        missing("broker", "no server program")
     directory = tmp_path / ("long-" * 30) / "broker"
     broker = EmbeddedBroker(directory)
     broker.start()

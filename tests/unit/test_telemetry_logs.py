@@ -3,10 +3,12 @@ from __future__ import annotations
 import io
 import json
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
 import structlog
+from celery import Celery
 
 from coven import telemetry
 
@@ -118,3 +120,12 @@ def test_a_newline_in_a_value_cannot_fake_a_second_line(out: io.StringIO) -> Non
     telemetry.configure("json", "info", Mask(), stream=out)
     telemetry.logger("x").info('a\n{"event": "forged"}', title="b\nc")
     assert len(out.getvalue().splitlines()) == 1
+
+
+def test_celery_does_not_set_up_logging_of_its_own(out: io.StringIO) -> None:
+    telemetry.configure("json", "info", Mask(), stream=out)
+    before = (sys.stdout, logging.getLogger().handlers[:])
+    Celery("probe", set_as_current=False).log.setup(loglevel=logging.ERROR, redirect_stdouts=True)
+    assert (sys.stdout, logging.getLogger().handlers) == before
+    logging.getLogger("celery.worker").info("started")
+    assert lines(out)[0]["event"] == "started"
