@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
 
@@ -46,6 +47,20 @@ KEY = b"k" * 32
 BRANCH = "cody/fix-12-0123abcd"
 
 
+@dataclass(frozen=True)
+class World:
+    """Where the surfaces of a bench belong."""
+
+    installation: InstallationId = INSTALLATION
+    repo_id: RepoId = REPO_ID
+    owner: str = "octo"
+    name: str = "demo"
+    sha: str = SHA
+    thread: int = THREAD
+    branch: str = BRANCH
+    branch_sha: str = "c" * 40
+
+
 class NoBell:
     """Tells nobody."""
 
@@ -68,14 +83,20 @@ class Bench:
         github: FakeGitHub | None = None,
         clock: ManualClock | None = None,
         faults: Faults | None = None,
+        *,
+        world: World | None = None,
+        real: GitHub | None = None,
+        settings: Settings | None = None,
     ) -> None:
+        """``real`` is a GitHub behind HTTP, with ``settings`` to match; else ``github``."""
         self.store = store
         self.github = github or FakeGitHub()
         self.clock = clock or ManualClock()
+        self.world = world or World()
         self.services = Services(
-            settings=Settings(server=Server(), github=GitHubSettings(app_id=APP.id)),
+            settings=settings or Settings(server=Server(), github=GitHubSettings(app_id=APP.id)),
             store=store,
-            github=cast(GitHub, self.github),
+            github=real or cast(GitHub, self.github),
             clock=self.clock,
             seam=Seam(faults=faults or NoFaults()),
             bell=NoBell(),
@@ -89,11 +110,11 @@ class Bench:
         now = self.clock.now()
         new = NewTask(
             id=new_task_id(),
-            installation_id=INSTALLATION,
-            repo_id=REPO_ID,
-            repo_owner="octo",
-            repo_name="demo",
-            thread=THREAD,
+            installation_id=self.world.installation,
+            repo_id=self.world.repo_id,
+            repo_owner=self.world.owner,
+            repo_name=self.world.name,
+            thread=self.world.thread,
             is_pull=True,
             title="A change",
             lane=Lane.REVIEW,
@@ -110,8 +131,8 @@ class Bench:
             created_at=now,
         )
         with self.store.write() as tx:
-            assert tasks.insert_new(INSTALLATION, tx, new)
-            task = tasks.get(INSTALLATION, tx, new.id)
+            assert tasks.insert_new(self.world.installation, tx, new)
+            task = tasks.get(self.world.installation, tx, new.id)
         assert task is not None
         return task
 
@@ -125,13 +146,19 @@ class Bench:
         desired = content if isinstance(content, dict) else content.model_dump(mode="json")
         with self.store.write() as tx:
             return surfaces.desire(
-                INSTALLATION, tx, task or self.task, kind, subject, desired, self.clock.now()
+                self.world.installation,
+                tx,
+                task or self.task,
+                kind,
+                subject,
+                desired,
+                self.clock.now(),
             )
 
     def check(self, **changes: Any) -> CheckRunContent:
         content = CheckRunContent(
             name="Cody / review",
-            head_sha=SHA,
+            head_sha=self.world.sha,
             external_id=f"{self.task.id}:1",
             status="queued",
             title="Queued",
@@ -143,28 +170,32 @@ class Bench:
 
     def comment(self, body: str, task: Task | None = None) -> None:
         content = StatusCommentContent(
-            thread=THREAD, familiar_id="cody", state="working", body=body
+            thread=self.world.thread, familiar_id="cody", state="working", body=body
         )
-        self.desire(SurfaceKind.STATUS_COMMENT, f"thread:{THREAD}:cody", content, task)
+        self.desire(SurfaceKind.STATUS_COMMENT, f"thread:{self.world.thread}:cody", content, task)
 
     def reply(self, body: str, comment_id: int = 500, kind: Any = "issue_comment") -> None:
         content = ReplyContent(
-            thread=THREAD, familiar_id="cody", comment_id=comment_id, comment_kind=kind, body=body
+            thread=self.world.thread,
+            familiar_id="cody",
+            comment_id=comment_id,
+            comment_kind=kind,
+            body=body,
         )
         assert self.desire(SurfaceKind.REPLY, f"comment:{comment_id}", content)
 
     def pull(self, **changes: Any) -> PullRequestContent:
         content = PullRequestContent(
-            head=BRANCH,
-            head_sha="c" * 40,
+            head=self.world.branch,
+            head_sha=self.world.branch_sha,
             base="main",
             title="Mend it",
             body="Done.",
-            thread=THREAD,
+            thread=self.world.thread,
             familiar_id="cody",
         )
         content = PullRequestContent.model_validate(content.model_dump() | changes)
-        assert self.desire(SurfaceKind.PULL_REQUEST, f"branch:{BRANCH}", content)
+        assert self.desire(SurfaceKind.PULL_REQUEST, f"branch:{self.world.branch}", content)
         return content
 
     def publish(self) -> int:
@@ -175,7 +206,7 @@ class Bench:
 
     def rows(self) -> list[Surface]:
         with self.store.read() as tx:
-            return surfaces.of_task(INSTALLATION, tx, self.task.id)
+            return surfaces.of_task(self.world.installation, tx, self.task.id)
 
     def row(self, kind: SurfaceKind) -> Surface:
         return next(row for row in self.rows() if row.kind is kind)
