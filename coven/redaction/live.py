@@ -40,12 +40,20 @@ class LiveValues:
         return bool(self._forms)
 
     def find(self, text: str, *, wrapped: bool = False) -> Iterator[Span]:
-        """Where a value stands; with ``wrapped`` only spellings too long to meet by chance."""
+        """Where a value stands.
+
+        ``wrapped``: lines have been joined, so only spellings too long to meet by chance count,
+        and the next character is no neighbour.
+        """
         for form, (left, right) in (self._long if wrapped else self._forms).items():
             at = text.find(form)
             while at >= 0:
                 end = at + len(form)
-                yield _widen(text, at, end, left, right) if left or right else (at, end)
+                yield (
+                    _widen(text, at, end, left, right)
+                    if (left or right) and not wrapped
+                    else (at, end)
+                )
                 at = text.find(form, end)
 
 

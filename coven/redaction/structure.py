@@ -18,7 +18,7 @@ _VARIABLE = re.compile(r"\$?\{+[^{}]*\}+|\$[A-Z_][A-Z0-9_]*|%[A-Z_]+%|\*+|x+|X+|
 _PLACEHOLDER = re.compile(_VARIABLE.pattern + r"|(?i:your|example|changeme|placeholder)[\w.\-]*")
 _PATH = re.compile(r"(?:~|\.{1,2})?(?:/[a-z0-9_.\-]{1,40})+")
 
-_SEPARATOR = r"[\"']?[ \t]{0,4}+(?:=>|:=|[:=])[ \t]{0,4}+"
+_SEPARATOR = r"(?:\\{0,3}[\"'])?[ \t]{0,4}+(?:=>|:=|[:=])[ \t]{0,4}+"
 _HEADER = re.compile(
     r"(?i)authorization" + _SEPARATOR + r"[\"']?"
     r"(?:(?P<scheme>bearer|basic|token|apikey|negotiate)[ \t]{1,4}+"
@@ -84,7 +84,7 @@ _PAIR = re.compile(
     r"|(?P<name>passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key"
     r"|account[_-]?key|secret[_-]?key|encryption[_-]?key|signing[_-]?key|credentials?)"
     r"(?P<separator>" + _SEPARATOR + r"))"
-    r"(?:\\?(?P<quote>[\"'])(?P<quoted>[^\"'\r\n\[\]\\]{6,4096}+)|"
+    r"(?:\\{0,3}(?P<quote>[\"'])(?P<quoted>[^\"'\r\n\[\]\\]{6,4096}+)|"
     r"(?P<bare>(?![=:])[^\s\"'`,;&|<>(){}\[\]\\]{6,}+))"
 )
 _PAIR_HINTS = ("pass", "pwd", "secret", "token", "key", "credential")
@@ -142,16 +142,21 @@ def _headers(text: str, lowered: str) -> Iterator[Span]:
         elif match["bare"] is not None:
             if not _CODE.fullmatch(match["bare"]):
                 yield match.span("bare")
-        elif match["value"].rstrip(".:)").lower() not in _WORDS:
+        elif _is_header_value(match["value"]):
             yield match.span("value")
     for match in _KEY_HEADER.finditer(text) if "-token" in lowered or "-key" in lowered else ():
-        if match["value"].rstrip(".:)").lower() not in _WORDS:
+        if _is_header_value(match["value"]):
             yield match.span("value")
     for match in _COOKIE.finditer(text) if "cookie" in lowered else ():
         yield match.span("value")
     for match in _BEARER.finditer(text) if "bearer" in lowered else ():
         if any(char.isdigit() for char in match["value"]):
             yield match.span("value")
+
+
+def _is_header_value(value: str) -> bool:
+    """Not a word of a sentence about headers, and not a variable."""
+    return value.rstrip(".:)").lower() not in _WORDS and not _VARIABLE.fullmatch(value)
 
 
 def _pairs(text: str) -> Iterator[Span]:
