@@ -35,12 +35,13 @@ doctor: $(RUN_STAMP) ## Check the configuration and this machine
 test: $(DEV_STAMP) ## Run all tests; PYTEST_ARGS="-k word" for some
 	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) $(PYTEST_ARGS)
 
-check: $(DEV_STAMP) ## Lint, format, types, import contracts, lock files
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest -q tests/unit/test_packaging_lock.py
+check: $(DEV_STAMP) ## Lint, format, types, import contracts, lock files (all, then the verdict)
+	@failed=; \
+	for tool in "ruff check ." "ruff format --check ." mypy lint-imports \
+	            "python -m pytest -q -p no:cacheprovider tests/unit/test_packaging_lock.py"; do \
+		echo "== $$tool"; $(BIN)/$$tool || failed="$$failed [$$tool]"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "check failed:$$failed"; exit 1; else echo "check passed"; fi
 
 format: $(DEV_STAMP) ## Format the code and apply the safe fixes
 	@$(BIN)/ruff check --fix-only --quiet .
