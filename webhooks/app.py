@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import structlog
 from flask import Flask, Response, jsonify, request
 from sqlalchemy import text
-from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, RequestEntityTooLarge
 
 from coven.errors import ConfigurationError, CovenError
 from coven.services import Services
@@ -48,7 +48,9 @@ def create_app(
             "or run `coven-github setup`"
         )
     app = Flask("webhooks", static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
+    # One more than allowed: a body without a declared length is cut here, and must be seen to be
+    # too long.
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES + 1
     receiver = Receiver(services, github)
     app.extensions["coven_receiver"] = receiver
     checks: dict[str, ReadyCheck] = {"store": lambda: _store_answers(services)} | dict(ready or {})
@@ -57,6 +59,8 @@ def create_app(
     def webhook() -> tuple[Response, int]:
         # Raw bytes first: reading a form would consume what the signature is over.
         raw = request.get_data(cache=True, parse_form_data=False)
+        if len(raw) > MAX_BODY_BYTES:
+            raise RequestEntityTooLarge
         headers = request.headers
         reply = receiver.receive(
             Request(

@@ -14,6 +14,7 @@ from threading import Lock
 
 import structlog
 
+from coven import telemetry
 from coven.errors import StoreUnavailable
 from coven.services import Services
 from coven.store import deliveries
@@ -96,7 +97,7 @@ class Receiver:
             given = "bad" if request.delivery else "missing"
             return self._refuse(400, f"{given}_delivery_header")
         received = Received(delivery, event, request.raw, "", self._services.clock.now())
-        with structlog.contextvars.bound_contextvars(delivery=delivery, event_name=event):
+        with telemetry.bound(delivery=delivery, event_name=event):
             try:
                 return self._take(request, received)
             except StoreUnavailable as error:
@@ -114,9 +115,7 @@ class Receiver:
             return self._reject(received, known, error.reason)
         facts = facts_of(body)
         received = _with(received, facts)
-        with structlog.contextvars.bound_contextvars(
-            installation=facts.installation_id, repository=facts.repo_name
-        ):
+        with telemetry.bound(installation=facts.installation_id, repository=facts.repo_name):
             try:
                 routed = route(received.event, body, facts, self._services.settings, route_text)
             except BadPayload as error:
@@ -178,7 +177,9 @@ class Receiver:
         self, status: int, kind: str, facts: dict[str, object], task: TaskId | None = None
     ) -> Reply:
         self.tally.add(kind)
-        _log.info("delivery_settled", outcome=kind, task=task, ignored=facts.get("ignored"))
+        more = {"task": task, "ignored": facts.get("ignored")}
+        known = {name: value for name, value in more.items() if value is not None}
+        _log.info("delivery_settled", outcome=kind, **known)
         return Reply(status, {"ok": True} | facts)
 
     def _reject(self, received: Received, known: Delivery | None, reason: str) -> Reply:

@@ -183,7 +183,9 @@ class Bench:
             "X-GitHub-Event": event,
             "X-GitHub-Delivery": delivery or f"d-{self._ids}",
             "X-Hub-Signature-256": sign(raw, SECRET),
-        } | {name.replace("_", "-"): value for name, value in headers.items()}
+        }
+        for name, value in headers.items():
+            given[name.replace("_", "-")] = value
         sent = {name: value for name, value in given.items() if value is not None}
         return self.client.post("/webhook", data=raw, headers=sent)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from typing import Any
 from urllib.parse import urlencode
 
@@ -166,6 +167,10 @@ def test_too_large_body_is_refused_before_anything_else(bench: Bench) -> None:
     raw = b"x" * (MAX_BODY_BYTES + 1)
     answer = bench.post(raw, X_Hub_Signature_256=None)
     assert (answer.status_code, answer.json) == (413, {"ok": False, "error": "too_large"})
+    chunked = bench.client.post(
+        "/webhook", input_stream=BytesIO(raw), environ_overrides={"wsgi.input_terminated": True}
+    )
+    assert (chunked.status_code, chunked.json) == (413, {"ok": False, "error": "too_large"})
     allowed = bench.post(b" " * MAX_BODY_BYTES, X_Hub_Signature_256="no")
     assert allowed.status_code == 401
 

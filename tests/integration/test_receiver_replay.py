@@ -21,6 +21,20 @@ from webhooks.routing import HANDLED
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = Path(os.environ.get("COVEN_TEST_PAYLOADS") or ROOT.parent / "shared" / "payloads")
+TRUE_REASONS = {
+    "task",
+    "ping",
+    "event_not_handled",
+    "action_not_handled",
+    "not_addressed",
+    "already_queued",
+    "actor_lacks_write",
+    "comment_deleted",
+    "assignee_not_familiar",
+    "label_not_mapped",
+    "closed",
+    "draft",
+}
 INSTALLATION = {"id": 42, "node_id": "x"}
 
 
@@ -85,7 +99,9 @@ def test_every_sample_is_answered_and_recorded(bench: Bench, mode: str) -> None:
         elif mode == "unlisted":
             assert reason == "installation_not_listed"
     assert sum(reasons.values()) == len(bodies)
-    assert bool(reasons["task"]) == (mode in ("open", "listed"))
+    assert bool(reasons["task"]) == (mode != "unlisted")
+    if mode in ("open", "listed"):
+        assert {reason.partition(":")[0] for reason in reasons} <= TRUE_REASONS
 
 
 def test_pull_requests_and_issues_of_configured_repositories_become_tasks(store: Store) -> None:
