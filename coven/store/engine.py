@@ -72,8 +72,9 @@ class Store:
         except IntegrityError:
             raise
         except SQLAlchemyError as error:
-            text = f"store: {type(error).__name__}: {_cause(error)}"
-            if _is_bad_value(error):
+            first = _first(error)
+            text = f"store: {type(first).__name__}: {_cause(first)}"
+            if _is_bad_value(first):
                 raise ValueError(text) from error
             raise StoreUnavailable(text) from error
 
@@ -123,6 +124,17 @@ def _begin_sqlite(connection: Connection) -> None:
 def _begin_postgresql(connection: Connection) -> None:
     # As SQLite's busy time-out: a lock that is not given is an outage, never a hang.
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = {BUSY_TIMEOUT_MS}")
+
+
+def _first(error: SQLAlchemyError) -> SQLAlchemyError:
+    # What broke first: after a full disk SQLite has rolled back by itself, and the roll-back of
+    # a savepoint then fails for a reason that says nothing.
+    first, seen, context = error, 0, error.__context__
+    while context is not None and seen < 20:
+        if isinstance(context, SQLAlchemyError) and not isinstance(context, IntegrityError):
+            first = context
+        context, seen = context.__context__, seen + 1
+    return first
 
 
 def _is_bad_value(error: SQLAlchemyError) -> bool:

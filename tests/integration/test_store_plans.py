@@ -1,0 +1,99 @@
+"""The questions asked all day are answered through an index on both databases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import event, text
+
+from coven.store import attempts, deliveries, surfaces, sweeps, tasks
+from coven.store.engine import Store, Tx
+from coven.store.tasks import Ending
+from coven.values import DeliveryId, SurfaceKind, TaskId, TaskState
+from tests.ledger import NOW, REPO_ID, TENANT, look, put, received
+
+TASK = TaskId("0" * 32)
+TOKEN = "t" * 32
+END = Ending(TaskState.FAILED, "x")
+MINUTE = timedelta(minutes=1)
+
+HOT: dict[str, Callable[[Tx], object]] = {
+    "deliveries.find": lambda tx: deliveries.find(tx, DeliveryId("d")),
+    "deliveries.recent": lambda tx: deliveries.recent(TENANT, tx),
+    "deliveries.body_of": lambda tx: deliveries.body_of(TENANT, tx, DeliveryId("d")),
+    "deliveries.reroute": lambda tx: deliveries.reroute(tx, received(), "x"),
+    "tasks.get": lambda tx: tasks.get(TENANT, tx, TASK),
+    "tasks.locate": lambda tx: tasks.locate(tx, TASK),
+    "tasks.live_with_key": lambda tx: tasks.live_with_key(TENANT, tx, "k"),
+    "tasks.automatic_review_of": lambda tx: tasks.automatic_review_of(TENANT, tx, "k", "a"),
+    "tasks.on_thread": lambda tx: tasks.on_thread(TENANT, tx, REPO_ID, 3),
+    "tasks.recent": lambda tx: tasks.recent(TENANT, tx),
+    "tasks.claim": lambda tx: tasks.claim(TENANT, tx, TASK, TOKEN, NOW, 60, 3),
+    "tasks.heartbeat": lambda tx: tasks.heartbeat(TENANT, tx, TASK, TOKEN, NOW, 60),
+    "tasks.finish": lambda tx: tasks.finish(TENANT, tx, TASK, TOKEN, NOW, END),
+    "tasks.older": lambda tx: tasks.older_automatic_reviews(TENANT, tx, REPO_ID, 3, "c", NOW),
+    "tasks.newest_head_at": lambda tx: tasks.newest_head_at(TENANT, tx, REPO_ID, 3),
+    "attempts.of_task": lambda tx: attempts.of_task(TENANT, tx, TASK),
+    "attempts.progress": lambda tx: attempts.progress(TENANT, tx, TASK, TOKEN, NOW, phase="x"),
+    "surfaces.find": lambda tx: surfaces.find(TENANT, tx, REPO_ID, SurfaceKind.REPLY, "s"),
+    "surfaces.of_task": lambda tx: surfaces.of_task(TENANT, tx, TASK),
+    "surfaces.next_due_of_task": lambda tx: surfaces.next_due_of_task(tx, TASK, NOW),
+    "surfaces.lease": lambda tx: surfaces.lease(TENANT, tx, 1, TOKEN, NOW, 60),
+    "sweeps.due_tasks": lambda tx: sweeps.due_tasks(tx, NOW, MINUTE),
+    "sweeps.expired_leases": lambda tx: sweeps.expired_leases(tx, NOW),
+    "sweeps.overdue_waiting": lambda tx: sweeps.overdue_waiting(tx, NOW),
+    "sweeps.exhausted": lambda tx: sweeps.exhausted(tx),
+    "sweeps.due_surfaces": lambda tx: sweeps.due_surfaces(tx, NOW),
+    "sweeps.drop_bodies": lambda tx: sweeps.drop_bodies(tx, NOW),
+    "sweeps.drop_output": lambda tx: sweeps.drop_output(tx, NOW),
+}
+
+
+def plan_of(store: Store, call: Callable[[Tx], object]) -> str:
+    """How the database would execute every statement of a call."""
+    statements: list[tuple[str, Any]] = []
+
+    def note(_c: object, _k: object, statement: str, parameters: Any, *_: object) -> None:
+        statements.append((statement, parameters))
+
+    event.listen(store.engine, "before_cursor_execute", note)
+    with store.write() as tx:
+        call(tx)
+    event.remove(store.engine, "before_cursor_execute", note)
+    explain = "EXPLAIN QUERY PLAN" if store.dialect == "sqlite" else "EXPLAIN"
+    lines: list[str] = []
+    with store.write() as tx:
+        if store.dialect == "postgresql":
+            tx.execute(text("SET LOCAL enable_seqscan = off"))
+        for statement, parameters in statements:
+            if statement.split()[0] in {"SELECT", "UPDATE", "DELETE"}:
+                rows = tx.exec_driver_sql(f"{explain} {statement}", parameters)
+                lines += [str(row[-1]) for row in rows]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_hot_questions_use_an_index(store: Store, name: str) -> None:
+    plan = plan_of(store, HOT[name])
+    assert plan
+    if store.dialect == "sqlite":
+        scans = [line for line in plan.splitlines() if line.strip().startswith("SCAN")]
+        assert scans == [], plan
+    else:
+        assert "Seq Scan" not in plan, plan
+        assert "Index" in plan
+
+
+def test_the_check_of_a_plan_can_fail(store: Store) -> None:
+    plan = plan_of(store, lambda tx: tx.execute(text("SELECT id FROM tasks WHERE title = 'x'")))
+    assert ("SCAN" in plan) or ("Seq Scan" in plan)
+
+
+def test_a_claim_among_many_tasks_touches_few(sqlite_store: Store) -> None:
+    ids = [put(sqlite_store) for _ in range(20)]
+    plan = plan_of(sqlite_store, lambda tx: tasks.claim(TENANT, tx, ids[3], TOKEN, NOW, 60))
+    assert "uq_tasks_id" in plan or "sqlite_autoindex_tasks" in plan
+    assert look(sqlite_store, ids[3]).state is TaskState.RUNNING
