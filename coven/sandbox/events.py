@@ -186,8 +186,8 @@ def push(hub: Hub, repo: Repo, branch: str, old: str, new: str, sender: User | N
                     "message": info.message,
                     "timestamp": info.committer[2],
                     "url": f"{html}/commit/{info.sha}",
-                    "author": {"name": info.author[0], "email": info.author[1]},
-                    "committer": {"name": info.committer[0], "email": info.committer[1]},
+                    "author": _pushed_by(hub, info.author),
+                    "committer": _pushed_by(hub, info.committer),
                     "added": [f.filename for f in files if f.status == "added"],
                     "removed": [f.filename for f in files if f.status == "removed"],
                     "modified": [f.filename for f in files if f.status == "modified"],
@@ -207,7 +207,21 @@ def push(hub: Hub, repo: Repo, branch: str, old: str, new: str, sender: User | N
         "head_commit": commits[-1] if commits else None,
         "pusher": {"name": sender.login, "email": sender.email} if sender else {"name": "none"},
     }
-    return envelope(hub, repo, sender, None, body)
+    payload = envelope(hub, repo, sender, None, body)
+    shown = payload["repository"]
+    # This event alone has the old shape: stamps as seconds, an owner with name and address.
+    shown["created_at"] = int(repo.created_at.timestamp())
+    shown["pushed_at"] = int(repo.pushed_at.timestamp())
+    shown["master_branch"] = repo.default_branch
+    owner = hub.owner(repo)
+    shown["owner"] = {"name": owner.login, "email": owner.email, **shown["owner"]}
+    return payload
+
+
+def _pushed_by(hub: Hub, who: tuple[str, str, str]) -> JSON:
+    shown: JSON = {"name": who[0], "email": who[1]}
+    login = next((u.login for u in hub.state.users.values() if u.email == who[1]), None)
+    return shown if login is None else {**shown, "username": login}
 
 
 def repository(

@@ -166,6 +166,7 @@ def repository(hub: Hub, repo: Repo) -> JSON:
         "is_template": False,
         "web_commit_signoff_required": False,
         "topics": [],
+        "custom_properties": {},
         "visibility": "private" if repo.private else "public",
         "forks": forks,
         "open_issues": len(threads),

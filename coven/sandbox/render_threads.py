@@ -79,6 +79,7 @@ def issue(hub: Hub, repo: Repo, thread: Thread) -> JSON:
         "closed_by": user_by_id(hub, thread.closed_by),
         "author_association": hub.association(repo, thread.user_id),
         "active_lock_reason": None,
+        "draft": False,
         "body": thread.body,
         "reactions": rollup(here, thread.reactions),
         "timeline_url": f"{here}/timeline",
