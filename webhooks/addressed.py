@@ -58,7 +58,9 @@ def route_text(scene: Scene) -> Routed:
     if scene.action == "deleted":
         place = scene.place
         why = "the comment was deleted"
-        gone = Cancel(place.installation_id, place.repo_id, said.target.number, why, said.id)
+        gone = Cancel(
+            place.installation_id, place.repo_id, said.target.number, why, comment_id=said.id
+        )
         return Ignored(deleted_reason(said.kind, said.id), gone)
     if scene.sent_by_us():
         return Ignored("own_comment")

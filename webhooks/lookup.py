@@ -185,7 +185,8 @@ class Lookup:
             # The login belongs to somebody else by now.
             return self._keep(key, Rights("identity_changed", at))
         collaborator = False
-        if permission.permission == "read" and not intent.repo_private:
+        known = intent.repo_private or permission.role_name == "triage"
+        if permission.permission == "read" and not known:
             collaborator = client().is_collaborator(login)
         return self._keep(key, Rights("permission_api", at, permission, collaborator))
 

@@ -107,7 +107,7 @@ class Receiver:
     def _take(self, request: Request, received: Received) -> Reply:
         with self._services.store.read() as tx:
             known = deliveries.find(tx, received.id)
-        if known is not None and known.routing.startswith("task:"):
+        if known is not None and known.task_id is not None:
             return self._again(known, received)
         try:
             body = decode(request.raw, request.media_type)

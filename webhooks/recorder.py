@@ -209,6 +209,8 @@ class Recorder:
                 if cancel.comment_id is None
                 else task.comment_id == cancel.comment_id
             )
+            if cancel.at is not None and task.source_at > cancel.at:
+                continue
             if pointless and task.finished_at is None:
                 why = f"cancelled: {cancel.why}"
                 self._stop(tx, task, TaskState.CANCELLED, why, now, settled, None)

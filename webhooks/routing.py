@@ -121,6 +121,8 @@ class Cancel:
     repo_id: RepoId
     thread: int
     why: str
+    at: datetime | None = None
+    """When it happened: what was wanted later stays wanted."""
     comment_id: int | None = None
     """Only the work of this comment; None: the automatic reviews of the pull request."""
 
@@ -218,11 +220,11 @@ def route(
 def _pull_request(scene: Scene) -> Routed:
     pull = needed(scene.payload.pull_request, "pull_request")
     if scene.action == "closed":
-        return Ignored("closed", cancel_reviews(scene, pull.number, "pull request closed"))
+        return Ignored("closed", cancel_reviews(scene, pull, "pull request closed"))
     if scene.action == "converted_to_draft":
         if scene.policy.include_drafts:
             return Ignored("action_not_handled")
-        return Ignored("draft", cancel_reviews(scene, pull.number, "converted to draft"))
+        return Ignored("draft", cancel_reviews(scene, pull, "converted to draft"))
     repository = needed(scene.payload.repository, "repository")
     if repository.archived:
         return Ignored("repository_archived")
@@ -369,9 +371,10 @@ def intent_of(
     return Intent(**place, **common | facts)
 
 
-def cancel_reviews(scene: Scene, thread: int, why: str) -> Cancel:
+def cancel_reviews(scene: Scene, pull: PullRequest, why: str) -> Cancel:
     """The automatic reviews of a pull request have become pointless."""
-    return Cancel(scene.place.installation_id, scene.place.repo_id, thread, why)
+    place = scene.place
+    return Cancel(place.installation_id, place.repo_id, pull.number, why, pull.updated_at)
 
 
 def person(user: User | None) -> Person | None:

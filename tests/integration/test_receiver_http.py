@@ -9,6 +9,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from structlog.contextvars import merge_contextvars
+from structlog.testing import capture_logs
 
 from coven.errors import ConfigurationError, StoreUnavailable
 from coven.store.engine import Store
@@ -277,3 +279,24 @@ def test_every_answer_is_counted(bench: Bench) -> None:
     bench.deliver("star", {"action": "created"})
     counts = bench.app.extensions["coven_receiver"].tally.snapshot()
     assert counts == {"invalid_signature": 1, "task": 1, "duplicate": 1, "ignored": 1}
+
+
+def test_log_of_a_bad_signature_helps_and_gives_nothing_away(bench: Bench) -> None:
+    raw = b'{"zen": "x"}'
+    with capture_logs() as lines:
+        bench.post(raw, "ping", X_Hub_Signature_256="sha256=" + "0" * 64)
+    (line,) = lines
+    assert (line["event"], line["body_bytes"]) == ("signature_refused", len(raw))
+    assert line["media_type"] == "application/json"
+    assert SECRET.decode() not in str(lines)
+    assert sign(raw, SECRET)[7:] not in str(lines)
+
+
+def test_log_of_a_delivery_names_what_it_is_about(bench: Bench) -> None:
+    with capture_logs(processors=[merge_contextvars]) as lines:
+        bench.deliver("pull_request", payload("pull_request.opened"), "d")
+    settled = lines[-1]
+    assert settled["event"] == "delivery_settled"
+    assert (settled["delivery"], settled["installation"]) == ("d", 42)
+    assert settled["repository"] == "acme-inc/billing"
+    assert settled["task"] == bench.tasks()[0].id

@@ -167,6 +167,16 @@ def test_closing_asks_a_running_review_to_stop_and_spares_commanded_ones(bench: 
     assert states[asked.id].state is TaskState.QUEUED
 
 
+def test_closing_that_is_delivered_late_spares_what_came_after(bench: Bench) -> None:
+    again = pull_event("reopened", pull_request__updated_at="2026-01-01T12:00:00Z")
+    bench.deliver("pull_request", again)
+    closed = pull_event(
+        "closed", pull_request__state="closed", pull_request__updated_at="2026-01-01T11:00:00Z"
+    )
+    assert ignored(bench.deliver("pull_request", closed)) == "closed"
+    assert bench.tasks()[0].state is TaskState.QUEUED
+
+
 def test_conversion_to_draft_cancels_the_automatic_review(bench: Bench) -> None:
     bench.deliver("pull_request", pull_event())
     draft = pull_event("converted_to_draft", pull_request__draft=True)
@@ -551,6 +561,14 @@ def test_verb_of_a_later_release_is_ignored_by_name_and_answered(bench: Bench, v
     assert ignored(answer) == f"verb_not_available:{verb}"
     (task,) = bench.of_delivery("d")
     assert (task.lane, task.verb) == (Lane.CONTROL, verb)
+
+
+def test_answered_delivery_that_comes_again_is_a_duplicate(bench: Bench) -> None:
+    said = comment_event("@familiar cancel")
+    bench.deliver("issue_comment", said, "d")
+    assert bench.deliver("issue_comment", said, "d").json == {"ok": True, "duplicate": True}
+    assert bench.row("d").routing == "ignored:verb_not_available:cancel"
+    assert len(bench.of_delivery("d")) == 1
 
 
 def test_review_on_an_issue_is_explained(bench: Bench) -> None:
