@@ -181,14 +181,16 @@ def _fix(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Result)
         delivered.commits if delivered else 0,
         [clean(path) for path in (delivered.files if delivered else ())],
     )
-    anchor = delivered.sha if delivered else _start(attempt)
+    on_start = _start(attempt) if services.settings.checks.on_start_commit else None
+    anchor = delivered.sha if delivered else on_start
     check = show.check_run(
         task,
         attempt.familiar,
         voice,
         text,
         conclusion=verdict.conclusion,
-        head_sha=anchor if delivered or services.settings.checks.on_start_commit else None,
+        # Pull request work was queued on its head, and a Check Run can't move.
+        head_sha=None if task.is_pull else anchor,
     )
     comment = show.status_comment(
         task, attempt.familiar, "done", texts.comment_fix(voice, work, summary, branch)

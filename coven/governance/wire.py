@@ -8,7 +8,6 @@ rule that refuses here can't be walked around.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import threading
 import uuid
@@ -162,36 +161,30 @@ def _write_atomically(path: Path, data: bytes, mode: int) -> None:
 
 
 def _remove_tree(path: Path) -> None:
-    if path.is_symlink() or (path.exists() and not path.is_dir()):
-        path.unlink()
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
         return
-    if not path.exists():
-        return
-    try:
-        shutil.rmtree(path)
-    except (OSError, RecursionError):
-        if path.exists():
-            _tame_tree(path)
-            shutil.rmtree(path)
-
-
-def _tame_tree(root: Path) -> None:
-    """Make a hostile tree removable: permissions given back, and no folder deeper than a few.
-
-    A session can nest folders deeper than any call stack, path or descriptor table allows, so
-    what is deep is moved to the top, where it is looked at again.
-    """
-    queue = [(root, 0)]
-    while queue:
-        folder, depth = queue.pop()
+    # A hostile session may nest folders beyond any recursion limit or path length, and take
+    # permissions away. Every folder is moved up to the top before it is emptied, so no path that
+    # is used here gets long.
+    prefix = f".remove-{uuid.uuid4().hex}-"
+    pending = [path]
+    moved = 0
+    while pending:
+        folder = pending.pop()
         folder.chmod(0o700)
-        with os.scandir(folder) as entries:
-            inner = [Path(e.path) for e in entries if e.is_dir(follow_symlinks=False)]
-        for child in inner:
-            if depth < _TAME_DEPTH:
-                queue.append((child, depth + 1))
+        with os.scandir(folder) as listing:
+            entries = list(listing)
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                Path(entry.path).unlink()
                 continue
-            child.chmod(0o700)
-            moved = root / f".{uuid.uuid4().hex}"
-            child.rename(moved)
-            queue.append((moved, 1))
+            place = Path(entry.path)
+            if folder != path:
+                place.chmod(0o700)
+                place = place.rename(path / f"{prefix}{moved}")
+                moved += 1
+            pending.append(place)
+        if folder != path:
+            folder.rmdir()
+    path.rmdir()

@@ -46,6 +46,27 @@ class Sandbox:
     private_key_path: str
 
 
+@dataclass(frozen=True)
+class DemoFamiliar:
+    """A familiar of the stack, with the label ``<id>:fix``."""
+
+    id: str
+    handle: str
+    model: str | None = None
+
+    def toml(self) -> str:
+        """Its ``[[familiars]]`` table."""
+        rows = {
+            "id": _quote(self.id),
+            "display_name": _quote(self.id.capitalize()),
+            "bot_username": _quote(f"{self.handle}[bot]"),
+            "trigger_labels": f'["{self.id}:fix"]',
+        }
+        if self.model:
+            rows["model"] = _quote(self.model)
+        return "\n".join(["[[familiars]]", *(f"{key} = {value}" for key, value in rows.items())])
+
+
 @dataclass
 class Stack:
     """Broker, receiver, session worker, control worker and beat over one state folder.
@@ -56,7 +77,8 @@ class Stack:
     state_dir: Path
     sandbox: Sandbox
     keys: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    model: str | None = None
+    familiars: tuple[DemoFamiliar, ...] = ()
+    """Further familiars beside Cody; each speaks for one scenario of the reference runtime."""
     environ: Mapping[str, str] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)  # noqa: TID251
     webhook_secret: str = field(default_factory=lambda: secrets.token_hex(24))
@@ -223,16 +245,9 @@ class Stack:
             "\n".join([f"[{name}]", *(f"{key} = {value}" for key, value in lines.items())])
             for name, lines in sections.items()
         ]
-        familiar = {
-            "id": _quote("cody"),
-            "display_name": _quote("Cody"),
-            "bot_username": _quote(f"{self.sandbox.slug}[bot]"),
-            "trigger_labels": '["cody:fix"]',
-        }
-        if self.model:
-            familiar["model"] = _quote(self.model)
-        rows = "\n".join(f"{key} = {value}" for key, value in familiar.items())
-        return "\n\n".join([*parts, f"[[familiars]]\n{rows}"]) + "\n"
+        cody = DemoFamiliar("cody", self.sandbox.slug)
+        parts += [familiar.toml() for familiar in (cody, *self.familiars)]
+        return "\n\n".join(parts) + "\n"
 
 
 def wait_for(what: str, probe: Callable[[], Any], timeout: float, every: float = 0.1) -> Any:

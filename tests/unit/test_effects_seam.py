@@ -117,6 +117,28 @@ def test_a_tree_without_permissions_is_removed_and_links_are_not_followed(tmp_pa
     assert (outside / "keep").exists()
 
 
+def test_a_tree_deeper_than_any_path_is_removed(tmp_path: Path) -> None:
+    top = tmp_path / "tree"
+    top.mkdir()
+    here = os.open(top, os.O_RDONLY)
+    for _ in range(3_000):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    governed_remove_tree(Seam(), top, point="p")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_absent_tree_is_fine_and_a_link_is_unlinked(tmp_path: Path) -> None:
+    governed_remove_tree(Seam(), tmp_path / "absent", point="p")
+    (tmp_path / "target").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    governed_remove_tree(Seam(), tmp_path / "link", point="p")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["target"]
+
+
 def test_a_shell_is_refused() -> None:
     with pytest.raises(ValueError, match="shell"):
         governed_spawn(Seam(), ["true"], point="p", env={}, shell=True)
@@ -126,7 +148,12 @@ def test_the_child_gets_exactly_the_given_environment(tmp_path: Path) -> None:
     out = tmp_path / "env"
     process = governed_spawn(
         Seam(),
-        [sys.executable, "-I", "-c", f"import os;open({str(out)!r},'w').write(repr(dict(os.environ)))"],
+        [
+            sys.executable,
+            "-I",
+            "-c",
+            f"import os;open({str(out)!r},'w').write(repr(dict(os.environ)))",
+        ],
         point="p",
         env={"ONLY": "this"},
     )

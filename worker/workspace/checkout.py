@@ -320,6 +320,15 @@ def changes(workspaces: Workspaces, workspace: Workspace) -> Changes:
     return read_changes(workspaces.git, workspace.mirror.path, base, workspace.start_sha)
 
 
+def earlier_commits(workspaces: Workspaces, workspace: Workspace) -> tuple[Sha, ...]:
+    """The pull request's own commits up to the start, newest first, 250 at most."""
+    base = workspace.merge_base or workspace.base_sha
+    mirror = workspace.mirror.path
+    args = ["rev-list", "--max-count=250", "--end-of-options", workspace.start_sha, f"^{base}"]
+    out = workspaces.git.run(args, cwd=mirror, git_dir=mirror, timeout=_LOCAL_SECS)
+    return tuple(Sha(line) for line in out.decode("ascii", "replace").split())
+
+
 def left_out_paths(plan: TreePlan, *, trusted: bool) -> tuple[str, ...]:
     """Tracked paths that are not written into a checkout."""
     agent = () if trusted else plan.agent_paths

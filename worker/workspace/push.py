@@ -123,12 +123,15 @@ def verify_branch(
     protected: Collection[str] = (),
     known_before: Collection[str] | None = None,
     claimed: Sequence[str] = (),
+    earlier: Collection[str] = (),
 ) -> VerifiedBranch:
     """Believe GitHub, not the result, about a branch that a runtime pushed.
 
     ``known_before`` are the branches under ``<familiar>/`` from before the session: another name
     there is tolerated when it is new, and refused when nobody looked (None). ``claimed`` are the
-    commits that the result names. Raises ``ContractViolation``; ``GitHubError`` passes.
+    commits that the result names; ``earlier`` those of the pull request before the start, which
+    the runtime of today lists too (tolerated). Raises ``ContractViolation``; GitHub's own
+    errors pass.
     """
     check_branch_name(branch, default_branch, protected)
     tolerated = []
@@ -154,6 +157,9 @@ def verify_branch(
     if found.commits[-1] != sha:
         raise _violation(f"branch {branch!r}: GitHub's comparison does not end at its head")
     for claim in claimed:
+        if len(claim) >= 7 and any(commit.startswith(claim) for commit in earlier):
+            tolerated.append(f"commits: {claim[:12]} was there before the start")
+            continue
         if len(claim) < 7 or not any(commit.startswith(claim) for commit in found.commits):
             raise _violation(f"commits: {claim[:64]!r} is not on branch {branch!r}")
     return VerifiedBranch(branch, sha, found.commits, tuple(tolerated))

@@ -1,0 +1,42 @@
+"""The same work when the runtime keeps to the letter of the contract and pushes by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from coven.sandbox.stack import DemoFamiliar
+from tests.e2e.kit import BAD_CODE, FIX_BODY, FIX_TITLE, Repo, until
+
+pytestmark = [pytest.mark.xdist_group("e2e-fix"), pytest.mark.timeout(180)]
+
+KEYS = {
+    "worker": {"retry_base_secs": "0.3", "profile": '"contract-v2"'},
+    "review": {"familiar": '"vera"', "pull_request": "true"},
+}
+FAMILIARS = (DemoFamiliar("vera", "vera-familiar", "sandbox:contract-v2"),)
+
+
+def test_the_runtime_pushes_and_we_verify(repo: Repo) -> None:
+    number = repo.issue(FIX_TITLE, FIX_BODY)
+    repo.admin.label(repo.name, number, "vera:fix", sender="mona", deliver=True)
+    pull = until("the draft", lambda: next(iter(repo.pulls()), None), 60)
+    assert pull["draft"]
+    assert pull["head"]["ref"].startswith(f"vera/fix-{number}-")
+    repo.wait_comment(number, "**done**")
+
+
+def test_a_review_in_the_strict_dialect_is_shown(repo: Repo) -> None:
+    pull = repo.pull({"things/pack.py": BAD_CODE})
+    run = repo.completed(pull["head"]["sha"])
+    assert run["conclusion"] == "success"
+    assert run["annotations"]
+
+
+def test_review_sessions_never_get_a_token_that_writes_code(repo: Repo) -> None:
+    pull = repo.pull({"things/pack.py": BAD_CODE})
+    repo.completed(pull["head"]["sha"])
+    mine = repo.state()["id"]
+    tokens = [t for t in repo.admin.state()["tokens"] if mine in (t["repository_ids"] or [])]
+    assert tokens
+    assert all(token["permissions"].get("contents") in (None, "read") for token in tokens)
+    assert all(token["repository_ids"] == [mine] for token in tokens)
