@@ -14,7 +14,7 @@ import pytest
 from coven.errors import Retry, WorkspaceError, WorkspaceUnavailable
 from coven.values import InstallationId, RepoName, Sha, new_task_id
 from tests.integration.workspace_kit import TOKEN, Room, git, make_room
-from worker.workspace.checkout import Workspaces, changes
+from worker.workspace.checkout import Workspaces, changes, earlier_commits
 from worker.workspace.errors import (
     AccessRefused,
     CheckoutStopped,
@@ -48,6 +48,7 @@ def test_a_pull_request_checkout_is_what_the_runtime_expects(room: Room) -> None
     assert git(tree, "status", "--porcelain") == ""
     assert git(tree, "log", "--format=%H", "origin/main..HEAD") == head
     assert (tree / "a.py").read_text() == "changed\n"
+    assert earlier_commits(room.workspaces, made) == (head,)
 
 
 def test_issue_work_starts_on_the_default_branch(room: Room) -> None:

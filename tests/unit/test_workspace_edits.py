@@ -121,3 +121,8 @@ def test_a_branch_without_new_commits_is_refused() -> None:
 def test_claimed_commits_must_be_on_the_branch(claim: str) -> None:
     with pytest.raises(ContractViolation, match="is not on branch"):
         verify(Client(), claimed=[claim])
+
+
+def test_commits_of_the_pull_request_before_the_start_are_tolerated_as_claims() -> None:
+    found = verify(Client(), claimed=["e" * 40, "b" * 40], earlier=["e" * 40])
+    assert found.tolerated == ("commits: eeeeeeeeeeee was there before the start",)  # type: ignore[attr-defined]
