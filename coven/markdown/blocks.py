@@ -27,6 +27,14 @@ def parser() -> MarkdownIt:
     return MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
+@cache
+def outline() -> MarkdownIt:
+    """The same for blocks alone; what is inside a line is not read."""
+    reader = MarkdownIt("commonmark").enable("table")
+    reader.core.ruler.disable("inline")
+    return reader
+
+
 def rewrite(text: str) -> str:
     """The harmless form of untrusted Markdown, however long it gets."""
     root = Node(parser().parse(clean(text)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coven.markdown.blocks import parser, rewrite
+from coven.markdown.blocks import outline, rewrite
 from coven.markdown.scrub import cut_plain
 
 CUT_NOTE = "*Cut here: the text is longer than GitHub takes.*"
@@ -69,7 +69,7 @@ class _Place:
 def _places(text: str, total: int) -> list[_Place]:
     places: dict[int, _Place] = {}
     depth = 0
-    for token in parser().parse(text):
+    for token in outline().parse(text):
         if token.map is None:
             continue
         start, end = token.map

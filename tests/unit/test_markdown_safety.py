@@ -283,8 +283,9 @@ def test_cutting_finished_markdown_leaves_nothing_open(text: str, limit: int) ->
     ],
 )
 def test_hostile_repetition_takes_no_time(unit: str) -> None:
-    text = unit * (70_000 // len(unit))
+    text = unit * (25_000 // len(unit))
     began = time.process_time()
-    assert_harmless(block(text, 65_536))
-    inline(text, 60_000)
-    assert time.process_time() - began < 10
+    written = block(text, 20_000)
+    inline(text, 20_000)
+    assert time.process_time() - began < 5
+    assert_harmless(written)
