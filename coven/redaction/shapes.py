@@ -86,7 +86,7 @@ _OWN = (
     _shape("key-", _BOUNDARY + r"key-[0-9a-z]{32}(?![0-9a-z])", needs_digit=True),
     _shape("sig=", r"[?&]sig=[A-Za-z0-9%+/=]{20,}+"),
     # base64 of "x-access-token:", as in the Basic header of a git client.
-    _shape("eC1hY2Nlc3MtdG9rZW46", r"eC1hY2Nlc3MtdG9rZW46[A-Za-z0-9+/_\-]*+={0,2}"),
+    _shape("eC1hY2Nlc3MtdG9rZW46", r"eC1hY2Nlc3MtdG9rZW46[A-Za-z0-9+/_\-]{4,}+={0,2}"),
 )
 
 

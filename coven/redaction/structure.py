@@ -24,7 +24,7 @@ _HEADER = re.compile(
     r"(?:(?P<scheme>bearer|basic|token|apikey|negotiate)[ \t]{1,4}+"
     r"(?P<value>[^\s\"'`|,;<>\[\]\\]++)"
     r"|(?P<rest>(?:digest|aws4-hmac-sha256|hawk|oauth)[ \t][^\r\n\[\]<>`|]++)"
-    r"|(?P<bare>[^\s\"'`|,;<>\[\]\\]{16,}+))"
+    r"|(?P<bare>[^\s\"'`|,;<>(){}\[\]\\]{16,}+))"
 )
 _KEY_HEADER = re.compile(
     r"(?i)(?:x-api-key|x-auth-token|x-access-token|x-goog-api-key|private-token|x-vault-token"
@@ -88,9 +88,8 @@ _PAIR = re.compile(
     r"(?P<bare>(?![=:])[^\s\"'`,;&|<>(){}\[\]\\]{6,}+))"
 )
 _PAIR_HINTS = ("pass", "pwd", "secret", "token", "key", "credential")
-_CODE = re.compile(
-    r"[A-Za-z_][A-Za-z_]*\d{0,3}[A-Za-z_]*(?:[.:/\-][A-Za-z_]+\d{0,3}[A-Za-z_]*)*[.:?!]?"
-)
+_NAME = r"[A-Za-z_]++(?:[0-9]{1,3}[A-Za-z_]*+)?"
+_CODE = re.compile(rf"{_NAME}(?:[.:/\-]{_NAME})*+[.:?!]?")
 
 _BEGIN = re.compile(
     r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{0,5}|PuTTY-User-Key-File-[0-9]"

@@ -84,7 +84,7 @@ def test_schema_and_model_agree_on_changed_results(data: st.DataObject) -> None:
         if data.draw(st.booleans()) and isinstance(holder, dict):
             del holder[path[-1]]
         else:
-            holder[path[-1]] = data.draw(REPLACEMENTS)
+            holder[path[-1]] = copy.deepcopy(data.draw(REPLACEMENTS))
     if document.get("memory_used", 0) is None:
         del document["memory_used"]
     try:

@@ -115,6 +115,7 @@ def test_no_part_of_a_stateless_token_stays() -> None:
         + "return load(text)  # a comment about nothing at all, and on it goes",
         "Basic authentication is required",
         "cookie: we use one",
+        "authorization = self._get_installation_authorization()",
         "👩‍👩‍👧 naïve café 🏴 ﬁ ① Ａ",
         "e\u0301",
     ],
@@ -332,6 +333,17 @@ def test_redaction_is_idempotent_and_agrees_with_has_secret(text: str) -> None:
     assert not HOLDER.has_secret(masked)
     assert HOLDER.has_secret(text) == (masked != text)
     assert LIVE not in masked
+
+
+ONE_RUN = ["token={}1$", "authorization: {}!", "https://{}", "eyJ{}", "ghs_{}", "{}.eyJ", "x://{}@"]
+
+
+@pytest.mark.parametrize("frame", ONE_RUN)
+@pytest.mark.parametrize("letter", ["a", "a1", "a.", "_-", "A/"])
+def test_one_long_run_takes_linear_time(frame: str, letter: str) -> None:
+    start = time.process_time()
+    HOLDER.text(frame.format(letter * 250_000))
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize(
