@@ -169,6 +169,21 @@ def change_thread(
     return Outcome(_shown(hub, found, thread), told)
 
 
+def delete_issue(hub: Hub, repo: str, number: int, sender: str | None = None) -> Outcome:
+    """Delete an issue with its comments; it answers 410 from now on."""
+    found = hub.repo(repo)
+    thread, who = hub.thread(found, number), _who(hub, found, sender)
+    if thread.pull is not None:
+        raise ValueError("pull requests cannot be deleted")
+    payload = events.issues(hub, found, thread, "deleted", who)
+    key = (found.id, number)
+    del hub.state.threads[key]
+    hub.state.deleted_threads.add(key)
+    for one in [c for c in hub.state.comments.values() if (c.repo_id, c.number) == key]:
+        del hub.state.comments[one.id]
+    return Outcome({}, [("issues", payload)])
+
+
 def label(
     hub: Hub, repo: str, number: int, name: str, sender: str | None = None, remove: bool = False
 ) -> Outcome:
@@ -342,6 +357,7 @@ ACTIONS: dict[str, Callable[..., Any]] = {
     "open_issue": open_issue,
     "open_pull": open_pull,
     "change_thread": change_thread,
+    "delete_issue": delete_issue,
     "label": label,
     "assign": assign,
     "comment": comment,

@@ -15,7 +15,7 @@ from typing import Any
 
 from flask import Flask, Response, request
 
-from coven.sandbox import actions_repos, actions_threads, actions_world
+from coven.sandbox import actions_repos, actions_threads, actions_world, dump
 from coven.sandbox.answers import Answer, ApiError
 from coven.sandbox.deliveries import Deliverer, Sent
 from coven.sandbox.hub import Hub
@@ -97,9 +97,15 @@ class AdminApi:
         return self.deliverer.lose(delivery) if how == "lost" else self.deliverer.send(delivery)
 
     def state(self) -> Response:
-        """Everything as JSON."""
-        with self.hub.state.lock:
-            return self._answer(Answer(self.hub.dump()))
+        """Everything as JSON, or with ``?repo=owner/name`` that repository only."""
+        name = request.args.get("repo")
+        try:
+            with self.hub.state.lock:
+                if name is None:
+                    return self._answer(Answer(dump.dump_state(self.hub)))
+                return self._answer(Answer(dump.repo_dump(self.hub, self.hub.repo(name))))
+        except ApiError as error:
+            return self._answer(error.answer())
 
     def requests(self) -> Response:
         """The request log; ``?since=N`` leaves out the first N."""

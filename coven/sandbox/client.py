@@ -227,6 +227,12 @@ class SandboxAdmin(WorldActions, Readers):
             deliver=deliver,
         )
 
+    def delete_issue(
+        self, repo: str, number: int, *, sender: str | None = None, deliver: Deliver = False
+    ) -> Done:
+        """Delete an issue; it answers 410 from now on."""
+        return self.act("delete_issue", repo=repo, number=number, sender=sender, deliver=deliver)
+
     def label(
         self,
         repo: str,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coven.sandbox.client_transport import JSON, SandboxRefused, Transport
+from coven.sandbox.client_transport import JSON, Transport
 
 
 class Readers(Transport):
@@ -13,11 +13,8 @@ class Readers(Transport):
         return dict(self.request("GET", "state"))
 
     def repository(self, repo: str) -> JSON:
-        """One repository of :meth:`state`; SandboxRefused when it is not there."""
-        for one in self.state()["repositories"]:
-            if one["full_name"].casefold() == repo.casefold():
-                return dict(one)
-        raise SandboxRefused(f"no repository {repo}")
+        """One repository as in :meth:`state`; SandboxRefused when it is not there."""
+        return dict(self.request("GET", "state", params={"repo": repo}))
 
     def _part(self, repo: str, part: str, number: int | None = None) -> list[JSON]:
         found = self.repository(repo)[part]

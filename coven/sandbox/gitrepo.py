@@ -66,6 +66,9 @@ class GitRepo:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._diffs: dict[tuple[str, str], list[FileDiff]] = {}
+        # Between two commits these never change, and processes are dear.
+        self._bases: dict[tuple[str, str], str | None] = {}
+        self._counts: dict[str, int] = {}
 
     def run(self, *args: str, stdin: bytes | None = None, ok: tuple[int, ...] = (0,)) -> bytes:
         """Run git here and return what it printed."""
@@ -219,15 +222,21 @@ class GitRepo:
 
     def merge_base(self, one: str, other: str) -> str | None:
         """The best common ancestor, or None for unrelated histories."""
-        return self.run("merge-base", one, other, ok=(0, 1)).decode().strip() or None
+        key = (one, other)
+        if key not in self._bases:
+            out = self.run("merge-base", one, other, ok=(0, 1))
+            self._bases[key] = out.decode().strip() or None
+        return self._bases[key]
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether ``new`` contains ``old``."""
         return self.merge_base(old, new) == old
 
     def count(self, spec: str) -> int:
-        """How many commits a range holds."""
-        return int(self.run("rev-list", "--count", spec, "--"))
+        """How many commits a range of two full shas holds."""
+        if spec not in self._counts:
+            self._counts[spec] = int(self.run("rev-list", "--count", spec, "--"))
+        return self._counts[spec]
 
     def diff(self, base: str, head: str) -> list[FileDiff]:
         """Changed files between two commits, renames found, with patches as GitHub cuts them."""

@@ -147,7 +147,9 @@ class Hub:
         return "NONE"
 
     def thread(self, repo: Repo, number: int) -> Thread:
-        """An issue or pull request; 404 otherwise."""
+        """An issue or pull request; 410 for a deleted one, 404 otherwise."""
+        if (repo.id, number) in self.state.deleted_threads:
+            raise ApiError(410, "This issue was deleted")
         thread = self.state.threads.get((repo.id, number))
         if thread is None:
             raise not_found()
@@ -261,12 +263,6 @@ class Hub:
         wanted = self.state.auto_events
         if event in wanted or "*" in wanted:
             self.outbox((event, payload()))
-
-    def dump(self) -> Any:
-        """All state as JSON, without token values and secrets."""
-        from coven.sandbox.dump import dump_state
-
-        return dump_state(self)
 
 
 _ALNUM = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

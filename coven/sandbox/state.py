@@ -311,6 +311,7 @@ class State:
     repos: dict[int, Repo] = field(default_factory=dict)
     redirects: dict[str, int] = field(default_factory=dict)
     threads: dict[tuple[int, int], Thread] = field(default_factory=dict)
+    deleted_threads: set[tuple[int, int]] = field(default_factory=set)
     comments: dict[int, Comment] = field(default_factory=dict)
     review_comments: dict[int, ReviewComment] = field(default_factory=dict)
     reviews: dict[int, Review] = field(default_factory=dict)

@@ -287,3 +287,13 @@ def test_no_token_value_shows_in_the_admin_api(github: World) -> None:
     assert token not in seen
     assert token.rsplit(".", 1)[-1] not in seen
     assert any(r["actor"].startswith("token:") for r in github.admin.requests())
+
+
+def test_a_deleted_issue_is_gone_for_good(github: World) -> None:
+    issue = github.admin.open_issue(REPO, "Oops").number
+    github.admin.comment(REPO, issue, "Hello")
+    github.admin.delete_issue(REPO, issue)
+    token = github.token()
+    for path in (f"/issues/{issue}", f"/issues/{issue}/comments"):
+        github.repo("GET", path, token, expect=410)
+    assert github.admin.open_issue(REPO, "Next").number == issue + 1
