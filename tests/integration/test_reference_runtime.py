@@ -18,6 +18,7 @@ from coven.sandbox.runtime import install_wrapper, readable_folders
 from tests.integration.runtime_kit import backend_named, run
 from worker.runtime.bubblewrap import Bubblewrap
 from worker.runtime.probe import runtime_version
+from worker.runtime.session import Limits
 
 BASE = {
     "README.md": "# calc\n",
@@ -359,3 +360,27 @@ def test_it_runs_under_supervision(ground: Ground, tmp_path: Path, backend_name:
     assert runtime_version(backend, str(ground.program))[0] == (
         "coven-code 0.7.0 (reference runtime)"
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "limits", "expected"),
+    [
+        ("hang", Limits(), (True, 15, None)),
+        ("ignore-sigterm", Limits(), (True, 9, None)),
+        ("hog-memory,400", Limits(memory_bytes=100_000_000), (False, 9, "memory")),
+        ("hog-disk,60", Limits(workspace_bytes=20_000_000), (False, 9, "disk")),
+        ("fork-bomb,80", Limits(processes=40), (False, 9, "processes")),
+        ("huge-output,40", Limits(), (False, None, None)),
+    ],
+)
+def test_a_scenario_that_only_supervision_can_end(
+    ground: Ground, model: str, limits: Limits, expected: tuple[bool, int | None, str | None]
+) -> None:
+    brief = ground.brief(MENTION, review_context=REVIEW, model=f"sandbox:{model}")
+    patient = expected[2] is not None or expected[1] is None
+    end = run(
+        backend_named("host"), ground.tree, ground.argv(brief), limits=limits,
+        writable=(ground.tree, ground.out), timeout_secs=30.0 if patient else 1.5,
+    )  # fmt: skip
+    assert (end.timed_out, end.signal, end.breach) == expected
+    assert end.duration_secs < 15

@@ -135,7 +135,8 @@ def test_secrets_travel_by_name_and_never_as_an_argument(
     engine: Engine, container: Container, tmp_path: Path
 ) -> None:
     token = "tok-0123456789abcdef"
-    end = go(container, tmp_path, secrets_env={"COVEN_GIT_TOKEN": token})
+    both = {"COVEN_GIT_TOKEN": token}
+    end = go(container, tmp_path, secrets_env=both, env={"LC_ALL": "C.UTF-8", **both})
     call = engine.calls("run")[0]
     argv, env = call["argv"], call["env"]
     assert isinstance(argv, list)

@@ -1,27 +1,59 @@
-"""``python -m worker.runtime``: try the configured backend out and print what is wrong, as JSON."""
+"""``python -m worker.runtime``: try the configured backend out and report as JSON (the doctor).
+
+The report has ``backend``, ``problems``, ``describe`` and ``version`` (of the runtime, or null).
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+from shutil import which
 
 from coven.errors import ConfigurationError
 from coven.settings.loader import load
+from coven.settings.models import Settings
 from worker.runtime.choose import choose
+from worker.runtime.environment import DEFAULT_PATH
+from worker.runtime.probe import runtime_version
+
+
+def report(settings: Settings) -> dict[str, object]:
+    """What the doctor wants to know about the backend of ``settings``."""
+    try:
+        backend = choose(settings)
+    except ConfigurationError as error:
+        return {
+            "backend": settings.worker.backend,
+            "problems": [str(error)],
+            "describe": [],
+            "version": None,
+        }
+    problems = backend.probe()
+    version = None
+    program = settings.worker.coven_code_bin
+    if not problems and not backend.own_limits and which(program, path=DEFAULT_PATH):
+        version, problem = runtime_version(backend, program)
+        if problem:
+            problems = [
+                f"worker.coven_code_bin does not start under {backend.name} ({problem}): "
+                "name the folders that it needs in worker.readable"
+            ]
+    return {
+        "backend": backend.name,
+        "problems": problems,
+        "describe": backend.describe(),
+        "version": version,
+    }
 
 
 def main() -> int:
-    """Print ``{"problems": […], "describe": […]}``. Exit code 0 whenever that was printed."""
-    settings = load().settings
+    """Print the report; 1 when there is no usable configuration at all."""
+    settings = load(None, os.environ).settings
     if settings is None:
-        print("the configuration can't be used", file=sys.stderr)  # noqa: T201 - the answer
-        return 2
-    try:
-        backend = choose(settings)
-        answer = {"problems": backend.probe(), "describe": backend.describe()}
-    except ConfigurationError as error:
-        answer = {"problems": str(error).splitlines(), "describe": []}
-    json.dump(answer, sys.stdout)
+        sys.stderr.write("the configuration can't be read: run coven-github doctor\n")
+        return 1
+    sys.stdout.write(json.dumps(report(settings)) + "\n")
     return 0
 
 

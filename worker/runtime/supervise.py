@@ -16,7 +16,7 @@ from typing import Any
 from coven.clock import Clock
 from coven.contract.exit_codes import ProcessEnd
 from coven.errors import CovenError
-from coven.governance.wire import Seam, governed_spawn
+from coven.governance.wire import Seam, governed_make_dir, governed_spawn
 from coven.redaction import Redactor
 from coven.values import new_token
 from worker.runtime import launch
@@ -55,13 +55,17 @@ def run_session(
     started is no exception but ``ProcessEnd.spawn_error``.
     """
     session = new_token()
-    spec = replace(spec, env={**spec.env, SESSION: session, SUPERVISOR: supervisor_mark(spec.cwd)})
+    # A secret that also stands in ``env`` is treated as the secret that it is.
+    public = {name: value for name, value in spec.env.items() if name not in spec.secrets_env}
+    marks = {SESSION: session, SUPERVISOR: supervisor_mark(spec.cwd)}
+    spec = replace(spec, env={**public, **marks})
     masked = redactor.with_live(*spec.secrets_env.values())
     begun = clock.monotonic()
     try:
         prepared = backend.prepare(spec)
     except CovenError as error:
         return ProcessEnd(exit_code=None, signal=None, spawn_error=masked.text(str(error)))
+    _make_temporary(seam, spec)
     with Cgroup.create(seam, session, spec.limits) as cgroup:
         run = _Run(spec, backend, seam, clock, cgroup)
         try:
@@ -77,6 +81,13 @@ def run_session(
         finally:
             run.end()
         return run.report(masked, clock.monotonic() - begun)
+
+
+def _make_temporary(seam: Seam, spec: SessionSpec) -> None:
+    """Create the guest's ``TMPDIR`` when it is one of the folders that it may write in."""
+    folder = Path(spec.env.get("TMPDIR", "/"))
+    if any(folder.is_relative_to(path) for path in spec.writable):
+        governed_make_dir(seam, folder, point="session.tmp")
 
 
 @dataclass
