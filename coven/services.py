@@ -1,4 +1,4 @@
-"""What receiver and workers are built from. Made once per process, handed down, never global."""
+"""What receiver and workers are built from: made once per process and handed down."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coven.values import TaskId
 
 
 class Bell(Protocol):
-    """Says *look now* to the workers. Best effort: False when nobody could be told, never raises."""
+    """Says *look now* to the workers. Never raises; False when nobody could be told."""
 
     def session(self, task_id: TaskId) -> bool:
         """A task of a session lane is due."""

@@ -6,11 +6,12 @@ where it stands. Every ending names the next step.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coven.github_limits import CHECK_TEXT_BYTES, CHECK_TITLE_CHARS, COMMENT_BYTES
-from coven.markdown import block, code_span, cut_bytes, inline, link
+from coven.github_limits import ANNOTATION_MESSAGE, CHECK_TEXT, CHECK_TITLE, COMMENT
+from coven.markdown import block, cell, code_span, cut_bytes, inline, link, plain
 from coven.values import Severity
 
 CUT = "\n\n_Cut here: GitHub allows no more._\n"
@@ -40,6 +41,13 @@ class Work:
         """``review of #7`` or ``fix for #7``."""
         return f"{'review of' if self.verb in REVIEW_VERBS else f'{self.verb} for'} #{self.thread}"
 
+
+_NARRATION = re.compile(
+    r"(?:(?:ok(?:ay)?|sure|great|alright|first|now|next|so)\b[,.!]?\s+)*"
+    r"(?:let me|let's|let us|i'll|i will|i'm going|i am going|i need to|i should|i'm now|"
+    r"looking|reading|checking|starting|going to|now i)\b",
+    re.IGNORECASE,
+)
 
 REVIEW_VERBS = frozenset({"review", "deepen", "retry"})
 
@@ -137,7 +145,7 @@ def check_approval(voice: Voice, work: Work) -> CheckText:
 def check_review(voice: Voice, work: Work, report: ReviewReport) -> CheckText:
     """A finished review: verdict, evidence, findings."""
     summary = _lines(
-        block(report.summary, 2_000) if report.summary.strip() else None,
+        _said(report.summary, 2_000),
         _verdict(report),
         _evidence_table(work, report),
         _bullets("Limitations", report.limitations),
@@ -147,8 +155,8 @@ def check_review(voice: Voice, work: Work, report: ReviewReport) -> CheckText:
     text = "\n\n".join(["### Findings", *details]) if details else None
     return CheckText(
         _title(review_title(report)),
-        cut_bytes(summary, CHECK_TEXT_BYTES, CUT),
-        cut_bytes(text, CHECK_TEXT_BYTES, CUT) if text else None,
+        cut_bytes(summary, CHECK_TEXT, CUT),
+        cut_bytes(text, CHECK_TEXT, CUT) if text else None,
     )
 
 
@@ -165,13 +173,13 @@ def check_fix(
         _title(f"{_count(commits, 'commit')} pushed" if branch else "No changes"),
         cut_bytes(
             _lines(
-                block(summary, 2_000) if summary.strip() else None,
+                _said(summary, 2_000),
                 pushed,
                 _bullets("Files", [code_span(name) for name in files[:50]], safe=True),
                 f"Work: {work.noun}.",
                 _more(voice),
             ),
-            CHECK_TEXT_BYTES,
+            CHECK_TEXT,
             CUT,
         ),
     )
@@ -196,7 +204,7 @@ def comment(voice: Voice, work: Work, state: str, *paragraphs: str | None) -> st
     """
     at = f" at {code_span(work.sha[:12])}" if work.sha else ""
     head = f"**{inline(voice.name, 60)}** · {work.noun}{at} · **{state}**"
-    return cut_bytes(_lines(head, *paragraphs, _more(voice)), COMMENT_BYTES - 300, CUT)
+    return cut_bytes(_lines(head, *paragraphs, _more(voice)), COMMENT - 300, CUT)
 
 
 def comment_queued(voice: Voice, work: Work) -> str:
@@ -221,7 +229,7 @@ def comment_review(voice: Voice, work: Work, report: ReviewReport, check_url: st
         voice,
         work,
         state,
-        block(report.summary, 1_000) if report.summary.strip() else None,
+        _said(report.summary, 1_000),
         _verdict(report),
         "\n".join(rows) if rows else None,
         f"…and {more} more in the Check Run." if more > 0 else None,
@@ -236,7 +244,13 @@ def comment_fix(voice: Voice, work: Work, summary: str, branch: str | None) -> s
         if branch
         else "No changes were needed, so there is no pull request."
     )
-    return comment(voice, work, "done", block(summary, 2_000) if summary.strip() else None, outcome)
+    return comment(
+        voice,
+        work,
+        "done",
+        _said(summary, 2_000),
+        outcome,
+    )
 
 
 def comment_ended(
@@ -261,8 +275,8 @@ def comment_question(voice: Voice, work: Work, question: str) -> str:
 
 def pull_request_title(work: Work, summary: str) -> str:
     """The issue's title: a model's one-liner is often narration."""
-    wanted = inline(work.title, 180).strip() or inline(summary, 180).strip()
-    return f"{wanted or work.noun.capitalize()} (#{work.thread})"[:CHECK_TITLE_CHARS]
+    wanted = plain(work.title, 180).strip() or plain(spoken(summary), 180).strip()
+    return f"{wanted or work.noun.capitalize()} (#{work.thread})"
 
 
 def pull_request_body(
@@ -275,7 +289,7 @@ def pull_request_body(
         f"{code_span(start_sha[:12])}. Opened as a draft: a person decides._",
         _more(voice),
     )
-    room = COMMENT_BYTES - 300 - len(facts.encode())
+    room = COMMENT - 300 - len(facts.encode())
     return f"{cut_bytes(block(body, room), room, CUT)}\n\n---\n\n{facts}"
 
 
@@ -287,7 +301,7 @@ def reply_status(voice: Voice, rows: Sequence[tuple[str, str, str]]) -> str:
         f"| {_cell(what)} | {_cell(state)} | {_cell(detail)} |" for what, state, detail in rows
     ]
     table = "\n".join(["| Work | State | |", "| --- | --- | --- |", *lines])
-    return cut_bytes(table, COMMENT_BYTES - 300, CUT)
+    return cut_bytes(table, COMMENT - 300, CUT)
 
 
 def reply_help(voice: Voice, verbs: Sequence[tuple[str, str]], unknown: str | None = None) -> str:
@@ -304,7 +318,16 @@ def reply_help(voice: Voice, verbs: Sequence[tuple[str, str]], unknown: str | No
 def annotation_message(finding: FindingText) -> str:
     """Plain text: GitHub does not render Markdown in annotations."""
     advice = f"\n\nRecommendation: {finding.recommendation}" if finding.recommendation else ""
-    return f"{finding.body}{advice}"
+    return plain(f"{finding.body}{advice}", ANNOTATION_MESSAGE, lines=True)
+
+
+def spoken(summary: str) -> str:
+    """A summary worth repeating: nothing when it only says what comes next.
+
+    The runtime of today takes its first streamed line for the summary, which is most often of the
+    kind "Let me look at …".
+    """
+    return "" if _NARRATION.match(summary.strip()) else summary
 
 
 def duration(seconds: float) -> str:
@@ -314,6 +337,11 @@ def duration(seconds: float) -> str:
         return f"{whole} s"
     minutes = round(whole / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _said(summary: str, limit: int) -> str | None:
+    words = spoken(summary).strip()
+    return block(words, limit) if words else None
 
 
 def _verdict(report: ReviewReport) -> str:
@@ -367,7 +395,7 @@ def _bullets(heading: str, items: Sequence[str], *, safe: bool = False) -> str |
 
 
 def _cell(text: str) -> str:
-    return inline(text, 200).replace("|", "\\|")
+    return cell(text, 200)
 
 
 def _say(voice: Voice, words: str) -> str:
@@ -379,7 +407,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _title(text: str) -> str:
-    return inline(text, CHECK_TITLE_CHARS)[:CHECK_TITLE_CHARS]
+    return plain(text, CHECK_TITLE)
 
 
 def _more(voice: Voice) -> str | None:

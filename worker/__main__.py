@@ -9,7 +9,7 @@ from pathlib import Path
 
 from coven.bootstrap import build_services
 from coven.embedded import broker_url
-from coven.errors import CovenError
+from coven.errors import CovenError, Retry
 from coven.queues import CONTROL, PUBLISH, SESSIONS, UPKEEP
 from coven.redaction import Redactor
 from coven.settings.loader import load_settings
@@ -18,10 +18,15 @@ from worker.app import create_worker
 from worker.startup import sweep_leftovers
 
 CONTROL_CONCURRENCY = 2
+UNUSABLE = 2
+UNAVAILABLE = 4
 
 
 def main(argv: list[str]) -> int:
-    """Run until told to stop. Exit codes: 0 stopped, 2 the configuration can't be used."""
+    """Run until told to stop.
+
+    Exit codes: 0 stopped, 2 the configuration can't be used, 4 the store is not reachable now.
+    """
     parser = argparse.ArgumentParser(prog="worker", description=__doc__)
     parser.add_argument("role", choices=["sessions", "control", "beat"])
     parser.add_argument("--config", type=Path, default=None)
@@ -32,11 +37,13 @@ def main(argv: list[str]) -> int:
         services = build_services(settings)
     except CovenError as error:
         print(f"coven-github: {error}", file=sys.stderr)  # noqa: T201 - no log is set up yet
-        return 2
-    configure(settings.logging.format, settings.logging.level, services.redactor)
+        return UNAVAILABLE if error.retry is Retry.BACKOFF else UNUSABLE
+    configure(
+        settings.logging.format, settings.logging.level, services.redactor, process=options.role
+    )
     app = create_worker(services, broker_url(settings))
     if options.role == "beat":
-        app.Beat(loglevel="WARNING").run()
+        app.Beat(loglevel="WARNING", quiet=True).run()
         return 0
     sessions = options.role == "sessions"
     if sessions:
@@ -45,6 +52,7 @@ def main(argv: list[str]) -> int:
     concurrency = settings.worker.concurrency if sessions else CONTROL_CONCURRENCY
     app.worker_main(
         [
+            "--quiet",
             "worker",
             f"--queues={','.join(queues)}",
             f"--concurrency={concurrency}",

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from coven.contract.exit_codes import ProcessEnd
 from coven.contract.result import ResultReading
-
 from coven.redaction import Redactor
 from coven.services import Services
 from coven.settings.models import Familiar

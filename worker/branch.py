@@ -12,6 +12,8 @@ from coven.services import Services
 from coven.store.tasks import Task
 from coven.values import Sha
 from worker.session import Prepared
+from worker.workspace.checkout import earlier_commits
+from worker.workspace.errors import AccessRefused
 from worker.workspace.push import Author, import_edits, verify_branch
 
 
@@ -53,6 +55,8 @@ def publish_branch(
         protected=protected,
         known_before=prepared.branches_before,
         claimed=[commit.sha for commit in result.commits],
+        # Today's runtime names every commit of a pull request, not only its own.
+        earlier=earlier_commits(prepared.workspaces, prepared.workspace),
     )
     return PublishedBranch(
         found.branch,
@@ -65,6 +69,16 @@ def publish_branch(
 
 
 def _import(
+    services: Services, prepared: Prepared, result: Result, base: str
+) -> PublishedBranch | None:
+    try:
+        return _import_once(services, prepared, result, base)
+    except AccessRefused:
+        # The token may have been revoked since it was cached: once more with a fresh one.
+        return _import_once(services, prepared, result, base)
+
+
+def _import_once(
     services: Services, prepared: Prepared, result: Result, base: str
 ) -> PublishedBranch | None:
     task = prepared.task
@@ -81,7 +95,8 @@ def _import(
             Author(prepared.familiar.display_name, email),
             token.value,
             services.clock.now(),
-            may_replace=True,
+            # The branch may stand from an earlier attempt that died after its push.
+            may_replace=task.attempts_used > 1 or task.round > 1,
         )
     finally:
         services.github.revoke(token)

@@ -6,11 +6,12 @@ import time
 from datetime import timedelta
 from typing import Any
 
+from coven import texts
 from coven.contract.exit_codes import Outcome, Verdict, judge
 from coven.contract.result import Finding, Result
-
-from coven import texts
 from coven.github.repo_client import RepoClient
+from coven.github_limits import ANNOTATION_TITLE
+from coven.markdown import plain
 from coven.publication import Annotation, PullRequestContent, pull_request_subject
 from coven.store.tasks import Ending
 from coven.texts import FindingText, ReviewReport
@@ -159,7 +160,7 @@ def _annotation(finding: FindingText) -> Annotation:
             "start_line": finding.line,
             "end_line": finding.line,
             "level": LEVELS[finding.severity],
-            "title": finding.title[:255],
+            "title": plain(finding.title, ANNOTATION_TITLE),
             "message": texts.annotation_message(finding),
         }
     )

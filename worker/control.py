@@ -57,7 +57,7 @@ def run_control(services: Services, task_id: TaskId, worker: str) -> None:
         except CovenError as error:
             _log.warning("control_failed", why=services.redactor.text(str(error)))
             _again(services, task, familiar, error.public, error.retry_after)
-        except Exception:
+        except Exception:  # noqa: BLE001 - the last net: an answer never stays open
             _log.exception("control_crashed")
             _again(services, task, familiar, CovenError.public, None)
 
@@ -91,6 +91,9 @@ def _reply(services: Services, task: Task, voice: Voice) -> str:
         with services.store.read() as tx:
             listed = tasks.on_thread(task.installation_id, tx, task.repo_id, task.thread)
         return texts.reply_status(voice, [_row(t) for t in listed if t.id != task.id][:10])
+    worded = task.payload.get("reply_body")
+    if isinstance(worded, str) and worded:
+        return worded  # The receiver said it already, in finished Markdown.
     unknown = None if task.verb in VERBS else task.verb
     return texts.reply_help(voice, HELP, unknown)
 

@@ -92,7 +92,7 @@ def _guarded(attempt: Attempt) -> None:
             _again(attempt, error.public, str(error), error.retry_after)
         else:
             _fail(attempt, error, TaskState.FAILED, Conclusion.FAILURE)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         # The last net: a fault of ours must not leave a task running for ever.
         _log.exception("attempt_crashed", phase=attempt.phase)
         _again(attempt, CovenError.public, f"{type(error).__name__} in {attempt.phase}", None)

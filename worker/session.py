@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
-from coven.contract.brief import serialise
+
+from coven.contract.brief import CONTRACT_VERSION, serialise
+from coven.contract.cleaning import clean
 from coven.contract.exit_codes import ProcessEnd
 from coven.contract.result import ResultReading, read_result
-
+from coven.errors import SecretFound
 from coven.github.models import Token
 from coven.github.roles import Role
 from coven.governance.wire import governed_write
@@ -28,9 +30,9 @@ from worker.runtime.session import Limits, SessionSpec
 from worker.runtime.supervise import run_session
 from worker.workspace.changes import Changes
 from worker.workspace.checkout import CheckoutRequest, Workspace, Workspaces, changes
+from worker.workspace.errors import AccessRefused
 from worker.workspace.names import reserved_branch
 
-CONTRACT_VERSION = "2"
 PULSE_SECS = 0.5
 
 _log = structlog.get_logger(__name__)
@@ -79,7 +81,14 @@ def prepare(
     redactor = redactor.with_live(token.value)
     workspaces = Workspaces(settings, services.seam, services.clock, redactor)
     request = checkout_request(workspaces, task)
-    workspace = workspaces.checkout(request, token.value, lambda: stop() is not None)
+    try:
+        workspace = workspaces.checkout(request, token.value, lambda: stop() is not None)
+    except AccessRefused:
+        # The token may have been revoked since it was cached: once more with a fresh one.
+        services.github.forget_token(task.installation_id, task.repo_id, Role.CHECKOUT)
+        token = services.github.token(task.installation_id, task.repo_id, Role.CHECKOUT)
+        redactor = redactor.with_live(token.value)
+        workspace = workspaces.checkout(request, token.value, lambda: stop() is not None)
     try:
         found = changes(workspaces, workspace)
         push_token, before = None, None
@@ -157,7 +166,16 @@ def run(
         workspace.result_name,
         not_before=began - 1.0,
         expected_version=CONTRACT_VERSION,
+        default_branch=workspace.default_branch,
+        review=prepared.task.lane is Lane.REVIEW,
     )
+    if reading.result is not None:
+        try:
+            masked = clean(reading.result, prepared.redactor)
+        except SecretFound as error:
+            reading = replace(reading, result=None, problem=str(error))
+        else:
+            reading = replace(reading, result=masked)
     return end, reading
 
 

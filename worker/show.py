@@ -133,7 +133,7 @@ def retrying(
     settings: Settings, task: Task, familiar: Familiar, why: str, seconds: float, attempt: int
 ) -> list[Surfacing]:
     """What a task shows between two attempts."""
-    voice, work = voice_of(settings, familiar, task), work_of(task)
+    voice = voice_of(settings, familiar, task)
     text = texts.check_retrying(voice, why, seconds, attempt, task.max_attempts)
     return _present(check_run(task, familiar, voice, text))
 

@@ -18,6 +18,8 @@ from coven.store.attempts import AttemptEnd
 from coven.store.tasks import Ending, Task
 from coven.values import Conclusion, Lane, TaskState, new_token
 from worker import settle, show
+from worker.workspace.checkout import Workspaces
+from worker.workspace.upkeep import all_mirrors, maintain
 
 _log = structlog.get_logger(__name__)
 
@@ -138,6 +140,9 @@ def settle_idle(services: Services) -> None:
         overdue = sweeps.overdue_waiting(tx, now)
         exhausted = sweeps.exhausted(tx)
     for task in overdue:
+        if task.cancel_requested_at is not None:
+            exhausted.append(task)
+            continue
         _end_idle(
             services,
             task,
@@ -179,6 +184,13 @@ def _end_idle(
     services.bell.publish(task.id)
 
 
+def maintain_mirrors(services: Services) -> None:
+    """Tidy up the mirror caches of this machine: unused pins go, packs are joined."""
+    workspaces = Workspaces(services.settings, services.seam, services.clock, services.redactor)
+    for mirror in all_mirrors(workspaces.mirrors):
+        maintain(workspaces.mirrors, mirror)
+
+
 def retain(services: Services) -> None:
     """Forget bodies, output tails and settled deliveries after their time."""
     now = services.clock.now()
@@ -199,4 +211,5 @@ JOBS: tuple[Job, ...] = (
     Job("reap", 10.0, reap),
     Job("settle_idle", 30.0, settle_idle),
     Job("retain", 3600.0, retain),
+    Job("maintain_mirrors", 6 * 3600.0, maintain_mirrors),
 )

@@ -114,7 +114,7 @@ def start_sandbox(
     process = subprocess.Popen(  # noqa: TID251 - a tool, not receiver or worker
         [sys.executable, "-m", "coven.sandbox", "--state", str(folder)],
         stdin=subprocess.DEVNULL,
-        preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509
+        preexec_fn=die_with_parent(signal.SIGKILL),
     )
     described = folder / "sandbox.json"
     wait_for("the sandbox's start", lambda: described.exists() or process.poll(), 30)

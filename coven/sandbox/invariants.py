@@ -20,7 +20,7 @@ from coven.store.engine import Store
 from coven.store.surfaces import FIELDS as SURFACE_FIELDS
 from coven.store.surfaces import Surface
 from coven.store.surfaces import from_row as surface_from_row
-from coven.store.tables import attempts, deliveries, metadata, surfaces, tasks
+from coven.store.tables import attempts, deliveries, metadata
 from coven.store.tasks import FIELDS as TASK_FIELDS
 from coven.store.tasks import Task
 from coven.store.tasks import from_row as task_from_row

@@ -18,7 +18,7 @@ index 111..222 100644
 @@ -1,3 +1,4 @@
  import os
 +import sys
- 
+\x20
 -old = 1
 +new = 1
 @@ -20,0 +22,2 @@ def f():

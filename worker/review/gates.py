@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from coven.contract.result import Finding
-
 from coven.values import Severity
 
 MAX_FINDINGS = 500
