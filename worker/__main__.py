@@ -15,7 +15,8 @@ from coven.redaction import Redactor
 from coven.settings.loader import load_settings
 from coven.telemetry import configure
 from worker.app import create_worker
-from worker.startup import sweep_leftovers
+from worker.runtime.privacy import hide_from_peers
+from worker.startup import sweep_leftovers, sweep_regularly
 
 CONTROL_CONCURRENCY = 2
 UNUSABLE = 2
@@ -47,7 +48,9 @@ def main(argv: list[str]) -> int:
         return 0
     sessions = options.role == "sessions"
     if sessions:
+        hide_from_peers()
         sweep_leftovers(services)
+        sweep_regularly(services)
     queues = [SESSIONS] if sessions else [CONTROL, PUBLISH, UPKEEP]
     concurrency = settings.worker.concurrency if sessions else CONTROL_CONCURRENCY
     app.worker_main(

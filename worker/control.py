@@ -101,7 +101,8 @@ def _reply(services: Services, task: Task, voice: Voice) -> str:
 def _row(task: Task) -> tuple[str, str, str]:
     what = f"{task.verb} ({task.reason})"
     state = f"{task.state}: {task.outcome}" if task.outcome else str(task.state)
-    return what, state, task.summary or task.detail or (task.head_sha or "")[:12]
+    said = texts.spoken(task.summary or "")
+    return what, state, said or task.detail or (task.head_sha or "")[:12]
 
 
 def _may_ask(services: Services, task: Task) -> bool:

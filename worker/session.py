@@ -136,7 +136,7 @@ def run(
     )
     spec = SessionSpec(
         argv=tuple(prepared.profile.command(settings, workspace, prepared.familiar)),
-        env={**public, **secrets},
+        env=public,
         cwd=workspace.tree,
         writable=(workspace.tree, workspace.home, workspace.out_dir),
         readable=(workspace.brief_path, workspace.mirror.path),

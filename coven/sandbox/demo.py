@@ -22,6 +22,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from coven.cli.probe import backend_probe
 from coven.embedded import die_with_parent
 from coven.sandbox import demo_code
 from coven.sandbox.client import SandboxAdmin
@@ -75,15 +76,22 @@ def run(keep: bool = False) -> int:
     try:
         with demo.step("Start a GitHub of our own"):
             sandbox, admin, known = start_sandbox(folder / "sandbox")
-        stack = Stack(folder / "product", known)
+        stack = Stack(folder / "product", known, backend="bubblewrap")
         with demo.step("Start broker, receiver, workers and beat"):
             stack.prepare()
+            problems = backend_probe(stack.config_path)(stack.settings)
+            if problems:
+                stack.backend = "host"
+                stack.prepare()
             stack.start()
             demo.store = stack.open_store()
-        console.print(
-            "[dim]  sessions run with the `host` backend here: fine for this code of ours, "
-            "not for other people's[/dim]"
-        )
+        if problems:
+            console.print(
+                "[dim]  sessions run with the `host` backend: fine for this code of ours, not for "
+                f"other people's (bubblewrap: {problems[0]})[/dim]"
+            )
+        else:
+            console.print("[dim]  sessions run confined by bubblewrap[/dim]")
         play(demo, admin, stack)
         code = 0
     except StepFailed as failed:

@@ -6,6 +6,7 @@ a test may kill any of them at any time.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import signal
@@ -22,7 +23,7 @@ import requests
 
 from coven.cli import processes
 from coven.embedded import EmbeddedBroker, die_with_parent
-from coven.sandbox.runtime import install_wrapper
+from coven.sandbox.runtime import install_wrapper, readable_folders
 from coven.settings.loader import load_settings
 from coven.settings.models import Settings
 from coven.store import migrate
@@ -77,6 +78,7 @@ class Stack:
     state_dir: Path
     sandbox: Sandbox
     keys: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    backend: str = "host"
     familiars: tuple[DemoFamiliar, ...] = ()
     """Further familiars beside Cody; each speaks for one scenario of the reference runtime."""
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -231,8 +233,9 @@ class Stack:
             },
             "worker": {
                 "coven_code_bin": _quote(str(runtime)),
-                "backend": _quote("host"),
+                "backend": _quote(self.backend),
                 "allow_host_backend": "true",
+                "readable": json.dumps([str(path) for path in readable_folders(runtime.parent)]),
                 "drain_secs": "2",
                 "grace_secs": "2",
             },

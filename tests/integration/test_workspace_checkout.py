@@ -308,7 +308,9 @@ def test_sweep_removes_dead_tasks_and_nothing_else(room: Room) -> None:
     dead = room.workspaces.checkout(room.request(head, base_sha=base), TOKEN)
     other = room.settings.workspace_root / "operators-notes"
     other.mkdir()
-    assert room.workspaces.sweep({alive.task_id}) == 1
+    assert room.workspaces.present() == {alive.task_id, dead.task_id}
+    assert room.workspaces.sweep({dead.task_id}) == 1
+    assert room.workspaces.sweep({dead.task_id}) == 0
     assert alive.tree.exists()
     assert not dead.attempt_dir.exists()
     assert other.exists()

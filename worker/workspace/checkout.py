@@ -150,17 +150,19 @@ class Workspaces:
         self.mirrors.release(workspace.mirror.path, workspace.attempt_dir)
         self._remove_if_empty(workspace.attempt_dir.parent)
 
-    def sweep(self, keep: Collection[TaskId]) -> int:
-        """Remove the folders of all tasks but ``keep``; how many there were."""
-        removed = 0
+    def present(self) -> set[TaskId]:
+        """Tasks that have a folder here."""
         if not self._root.is_dir():
-            return 0
-        for folder in sorted(self._root.iterdir()):
-            # Only what we named: an operator may keep other things beside.
-            if _TASK_DIR.match(folder.name) and folder.name not in keep:
-                governed_remove_tree(self.seam, folder, point="workspace.sweep")
-                removed += 1
-        return removed
+            return set()
+        # Only what we named: an operator may keep other things beside.
+        return {TaskId(f.name) for f in self._root.iterdir() if _TASK_DIR.match(f.name)}
+
+    def sweep(self, dead: Collection[TaskId]) -> int:
+        """Remove the folders of ``dead`` tasks; how many there were."""
+        found = sorted(self.present() & set(dead))
+        for task_id in found:
+            governed_remove_tree(self.seam, self._root / task_id, point="workspace.sweep")
+        return len(found)
 
     def agent_files_above(self) -> list[Path]:
         """Agent configuration in parents of the workspaces, which a runtime would read too."""
