@@ -208,7 +208,7 @@ def retain(services: Services) -> None:
 JOBS: tuple[Job, ...] = (
     Job("dispatch", 3.0, dispatch),
     Job("publish", 3.0, publish),
-    Job("reap", 10.0, reap),
+    Job("reap", 5.0, reap),
     Job("settle_idle", 30.0, settle_idle),
     Job("retain", 3600.0, retain),
     Job("maintain_mirrors", 6 * 3600.0, maintain_mirrors),

@@ -59,7 +59,7 @@ def running(
 ) -> Iterator[Product]:
     """A sandbox and a product, stopped at the end whatever happens."""
     process, admin, known = start_sandbox(folder / "sandbox")
-    stack = Stack(folder / "product", known, keys or {}, familiars)
+    stack = Stack(folder / "product", known, keys or {}, familiars=familiars)
     store: Store | None = None
     try:
         stack.prepare()
