@@ -80,9 +80,15 @@ class GitHub:
     def token(self, installation: InstallationId, repo_id: RepoId, role: Role) -> Token:
         """A token of this role for this one repository, with at least five minutes left.
 
+        Shared and cached, except for ``Role.PUSH``: that one goes into a session and is revoked
+        after it, so each caller gets a new one with its whole hour.
+
         Raises ``InstallationGone``, ``GitHubForbidden``, ``GitHubUnavailable``, ``RateLimited``.
         """
-        return self._tokens.get(TokenKey(installation, repo_id, role), self._rest.deadline())
+        key, deadline = TokenKey(installation, repo_id, role), self._rest.deadline()
+        if role is Role.PUSH:
+            return self._tokens.mint_alone(key, deadline)
+        return self._tokens.get(key, deadline)
 
     def forget_token(self, installation: InstallationId, repo_id: RepoId, role: Role) -> None:
         """The next call mints a new token."""

@@ -75,6 +75,14 @@ class Tokens:
         finally:
             turn.release()
 
+    def mint_alone(self, key: TokenKey, deadline: float) -> Token:
+        """A new token that nobody else gets: its holder may revoke it at any time."""
+        minted = self._mint(key, deadline)
+        with self._lock:
+            self._prune()
+            self._alive.append(minted)
+        return minted.token
+
     def forget(self, key: TokenKey, value: str | None = None) -> None:
         """Don't hand this token out again. With ``value``: only if it is still that one."""
         with self._lock:

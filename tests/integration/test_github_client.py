@@ -438,18 +438,31 @@ def test_a_token_of_another_scope_is_revoked_and_refused(
 def test_revoking_is_best_effort_and_the_token_is_not_used_again(hub: ScriptedGitHub) -> None:
     hub.answer("DELETE /installation/token", Answer(401, {"message": "Bad credentials"}))
     github = hub.github()
-    token = github.token(INSTALLATION, REPO_ID, Role.PUSH)
+    token = github.token(INSTALLATION, REPO_ID, Role.CHECKOUT)
     github.revoke(token)
-    assert github.token(INSTALLATION, REPO_ID, Role.PUSH).value != token.value
+    assert github.token(INSTALLATION, REPO_ID, Role.CHECKOUT).value != token.value
 
 
 def test_a_forgotten_token_is_minted_again(hub: ScriptedGitHub) -> None:
     github = hub.github()
-    first = github.token(INSTALLATION, REPO_ID, Role.PUSH)
+    first = github.token(INSTALLATION, REPO_ID, Role.CHECKOUT)
+    github.forget_token(INSTALLATION, REPO_ID, Role.PUBLISH)
+    assert github.token(INSTALLATION, REPO_ID, Role.CHECKOUT) == first
     github.forget_token(INSTALLATION, REPO_ID, Role.CHECKOUT)
-    assert github.token(INSTALLATION, REPO_ID, Role.PUSH) == first
-    github.forget_token(INSTALLATION, REPO_ID, Role.PUSH)
-    assert github.token(INSTALLATION, REPO_ID, Role.PUSH) != first
+    assert github.token(INSTALLATION, REPO_ID, Role.CHECKOUT) != first
+
+
+def test_a_push_token_is_nobody_elses_so_revoking_it_stops_nobody(hub: ScriptedGitHub) -> None:
+    hub.answer("DELETE /installation/token", Answer(204))
+    github = hub.github()
+    first = github.token(INSTALLATION, REPO_ID, Role.PUSH)
+    second = github.token(INSTALLATION, REPO_ID, Role.PUSH)
+    assert first.value != second.value
+    github.revoke(first)
+    assert [s.headers["authorization"] for s in hub.calls("DELETE /installation/token")] == [
+        f"Bearer {first.value}"
+    ]
+    assert {first.value, second.value} <= set(github.live_secrets())
 
 
 def test_live_secrets_are_the_tokens_and_the_key(hub: ScriptedGitHub) -> None:
