@@ -36,8 +36,8 @@ class AppAuth:
         if self._settings.app_id:
             return str(self._settings.app_id)
         raise ConfigurationError(
-            "github.app_id: not set; copy the App ID (or github.client_id) from the App's "
-            "settings page, or run `coven-github setup`"
+            "github.app_id: not set; copy the App ID (or, as github.client_id, the client ID) "
+            "from the App's settings page"
         )
 
     def key(self) -> AppKey:

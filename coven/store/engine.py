@@ -6,6 +6,8 @@ immediate write transactions, so that two writers queue instead of failing half 
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,13 +109,23 @@ def open_store(url: str, faults: Faults | None = None) -> Store:
 def _set_up_sqlite(connection: Any, _record: object) -> None:
     # Our own BEGIN below decides; the driver must not begin by itself.
     connection.isolation_level = None
-    for pragma in (
-        "journal_mode=WAL",
-        "synchronous=FULL",
-        "foreign_keys=ON",
-        f"busy_timeout={BUSY_TIMEOUT_MS}",
-    ):
+    for pragma in (f"busy_timeout={BUSY_TIMEOUT_MS}", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
+    _use_wal(connection)
+
+
+def _use_wal(connection: Any) -> None:
+    # Changing the mode of a new file does not heed the busy time-out, so two processes that start
+    # together would refuse each other.
+    give_up_at = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= give_up_at:
+                raise
+            time.sleep(0.01)
 
 
 def _begin_sqlite(connection: Connection) -> None:

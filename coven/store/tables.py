@@ -232,6 +232,7 @@ tasks = Table(
     Index("ix_tasks_recent", "installation_id", "created_at"),
     Index("ix_tasks_running", "installation_id", "state"),
     Index("ix_tasks_delivery", "delivery_id"),
+    Index("ix_tasks_comment", "installation_id", "repo_id", "comment_id"),
 )
 
 attempts = Table(

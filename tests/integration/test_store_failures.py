@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from coven.errors import Retry, StoreUnavailable
 from coven.governance.faults import InjectedFault, ScriptedFaults
 from coven.store import deliveries, tasks
-from coven.store.engine import Store, open_store
+from coven.store.engine import Store, _use_wal, open_store
 from coven.store.tables import tasks as table
 from tests.ledger import TENANT, look, new_task, put, received
 
@@ -177,3 +177,37 @@ def test_sqlite_keeps_a_promise_over_a_power_cut(sqlite_store: Store) -> None:
         assert tx.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert tx.exec_driver_sql("PRAGMA synchronous").scalar() == 2
         assert tx.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+
+
+class _Refusing:
+    """A connection that SQLite refuses the change of mode, at once and some times."""
+
+    def __init__(self, times: int, words: str = "database is locked") -> None:
+        self.left = times
+        self.words = words
+
+    def execute(self, statement: str) -> _Refusing:
+        assert statement == "PRAGMA journal_mode=WAL"
+        if self.left:
+            self.left -= 1
+            raise sqlite3.OperationalError(self.words)
+        return self
+
+    def close(self) -> None:
+        return None
+
+
+def test_the_mode_of_a_new_file_is_asked_for_until_the_other_process_is_through() -> None:
+    connection = _Refusing(3)
+    _use_wal(connection)
+    assert connection.left == 0
+
+
+def test_the_mode_of_a_new_file_is_not_asked_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coven.store.engine.BUSY_TIMEOUT_MS", 50)
+    with pytest.raises(sqlite3.OperationalError):
+        _use_wal(_Refusing(10_000))
+    other = _Refusing(2, "disk I/O error")
+    with pytest.raises(sqlite3.OperationalError):
+        _use_wal(other)
+    assert other.left == 1

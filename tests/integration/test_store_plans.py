@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from coven.store import attempts, deliveries, surfaces, sweeps, tasks
+from coven.store import attempts, deliveries, intake, pacing, surfaces, sweeps, tasks
 from coven.store.engine import Store, Tx
 from coven.store.tasks import Ending
 from coven.values import DeliveryId, SurfaceKind, TaskId, TaskState
@@ -36,6 +36,15 @@ HOT: dict[str, Callable[[Tx], object]] = {
     "tasks.finish": lambda tx: tasks.finish(TENANT, tx, TASK, TOKEN, NOW, END),
     "tasks.older": lambda tx: tasks.older_automatic_reviews(TENANT, tx, REPO_ID, 3, "c", NOW),
     "tasks.newest_head_at": lambda tx: tasks.newest_head_at(TENANT, tx, REPO_ID, 3),
+    "intake.delivery": lambda tx: intake.tasks_of_delivery(TENANT, tx, DeliveryId("d")),
+    "intake.body": lambda tx: intake.task_of_same_body(TENANT, tx, "e", "0" * 64, DeliveryId("d")),
+    "intake.comment": lambda tx: intake.tasks_of_comment(TENANT, tx, REPO_ID, "k", 5),
+    "intake.ignored": lambda tx: intake.was_ignored(TENANT, tx, REPO_ID, "r", NOW),
+    "intake.asked": lambda tx: intake.asked_since(TENANT, tx, REPO_ID, 3, NOW),
+    "pacing.held_until": lambda tx: pacing.held_until(TENANT, tx, NOW),
+    "pacing.nth": lambda tx: pacing.nth_publication(TENANT, tx, NOW, 80),
+    "pacing.defer": lambda tx: pacing.defer(TENANT, tx, NOW, NOW, None),
+    "sweeps.leased": lambda tx: sweeps.leased(tx, NOW),
     "attempts.of_task": lambda tx: attempts.of_task(TENANT, tx, TASK),
     "attempts.progress": lambda tx: attempts.progress(TENANT, tx, TASK, TOKEN, NOW, phase="x"),
     "surfaces.find": lambda tx: surfaces.find(TENANT, tx, REPO_ID, SurfaceKind.REPLY, "s"),
@@ -97,3 +106,9 @@ def test_a_claim_among_many_tasks_touches_few(sqlite_store: Store) -> None:
     plan = plan_of(sqlite_store, lambda tx: tasks.claim(TENANT, tx, ids[3], TOKEN, NOW, 60))
     assert "uq_tasks_id" in plan or "sqlite_autoindex_tasks" in plan
     assert look(sqlite_store, ids[3]).state is TaskState.RUNNING
+
+
+def test_a_comment_is_looked_up_by_its_id_not_through_the_whole_repository(
+    sqlite_store: Store,
+) -> None:
+    assert "ix_tasks_comment" in plan_of(sqlite_store, HOT["intake.comment"])

@@ -196,6 +196,9 @@ def upgrade() -> None:
         sa.UniqueConstraint("id", name=op.f("uq_tasks_id")),
     )
     with op.batch_alter_table("tasks", schema=None) as batch_op:
+        batch_op.create_index(
+            "ix_tasks_comment", ["installation_id", "repo_id", "comment_id"], unique=False
+        )
         batch_op.create_index("ix_tasks_delivery", ["delivery_id"], unique=False)
         batch_op.create_index(
             "ix_tasks_dispatch", ["state", "not_before", "dispatched_at"], unique=False
