@@ -98,6 +98,15 @@ class PullRequestContent(Content):
     familiar_id: str
 
 
+class ReactionContent(Content):
+    """Subject ``comment:<id>``: our one reaction to the comment that gave a command."""
+
+    comment_id: int
+    comment_kind: Literal["issue_comment", "review_comment"]
+    content: Literal["eyes", "rocket", "confused"]
+    """Heard, done, or not done (failed, declined, cancelled)."""
+
+
 def check_run_subject(task_id: str, round_: int) -> str:
     """One Check Run per round: a completed one can't be opened again."""
     return f"task:{task_id}:{round_}"
@@ -126,3 +135,8 @@ def pull_request_subject(branch: str) -> str:
 def check_run_name(display_name: str, lane: str) -> str:
     """Constant per familiar and lane, so that branch protection can require it."""
     return f"{display_name} / {lane}"
+
+
+def reaction_subject(comment_id: int) -> str:
+    """One reaction of ours per comment, whatever came of it."""
+    return f"comment:{comment_id}"

@@ -187,6 +187,7 @@ class SurfaceKind(StrEnum):
     REPLY = "reply"
     REVIEW = "review"
     PULL_REQUEST = "pull_request"
+    REACTION = "reaction"
 
 
 class SurfaceState(StrEnum):

@@ -104,6 +104,8 @@ class Worker(Section):
     retry_cap_secs: float = Field(default=300.0, gt=0, le=3_600)
     lease_secs: int = Field(default=90, ge=5, le=600)
     heartbeat_secs: float = Field(default=20.0, gt=0, le=120)
+    check_heartbeat_secs: float = Field(default=30.0, ge=1, le=3_600)
+    """How often the Check Run of a running session says how long it has been at it."""
     drain_secs: int = Field(default=30, ge=0, le=3_600)
     profile: Literal["contract-v2", "coven-code"] = "coven-code"
     backend: Literal["host", "bubblewrap", "container"] = "bubblewrap"
