@@ -195,6 +195,26 @@ def lease(
     return from_row(row) if row is not None else None
 
 
+def renew(
+    installation: InstallationId,
+    tx: Tx,
+    surface_id: int,
+    token: str,
+    now: datetime,
+    lease_secs: float,
+) -> bool:
+    """Stay the only publisher for ``lease_secs`` from now. False: lease lost."""
+    expires_at = now + timedelta(seconds=lease_secs)
+    return (
+        tx.execute(
+            update(surfaces)
+            .where(_held(installation, surface_id, token))
+            .values(lease_expires_at=expires_at)
+        ).rowcount
+        == 1
+    )
+
+
 def remember_object(
     installation: InstallationId,
     tx: Tx,

@@ -443,18 +443,34 @@ def test_who_lost_the_lease_writes_nothing_back(bench: Bench) -> None:
     assert (row.state, row.error, row.lease_token) == (SurfaceState.PUBLISHED, None, None)
 
 
-def test_no_call_begins_that_could_outlast_the_lease(bench: Bench) -> None:
+def test_a_long_publication_keeps_its_lease_by_renewing_it_before_each_call(bench: Bench) -> None:
     bench.check(status="completed", conclusion="neutral", annotations=findings(500))
 
     def slow(point: str) -> None:
         if point.endswith(".after"):
-            bench.clock.advance(30)
+            bench.clock.advance(14)
+            assert bench.publish() == 1  # another worker finds it taken
 
     bench.github.trouble = slow
-    bench.publish()
-    assert "LeaseRunsOut" in (bench.row(CHECK).error or "")
-    bench.until_settled()
+    assert bench.publish() == 0
     assert len(only_run(bench.github)["annotations"]) == 500
+
+
+def test_the_surface_of_a_dead_publisher_is_taken_up_within_a_minute(bench: Bench) -> None:
+    bench.comment("hello")
+
+    def die(point: str) -> None:
+        if point == "create_comment.before":
+            bench.github.trouble = lambda point: None
+            raise KeyboardInterrupt
+
+    bench.github.trouble = die
+    with pytest.raises(KeyboardInterrupt):
+        bench.publish()
+    assert bench.publish() == 1
+    bench.clock.advance(40)
+    assert bench.publish() == 0
+    assert len(bench.github.bodies(THREAD)) == 1
 
 
 def test_content_that_cant_be_read_fails_with_its_reason(bench: Bench) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from coven.errors import CovenError, LeaseLost, Retry
+from coven.errors import LeaseLost
 from coven.github.repo_client import RepoClient
 from coven.redaction import Redactor
 from coven.services import Services
@@ -14,15 +14,8 @@ from coven.store import surfaces
 from coven.store.surfaces import Surface
 from coven.values import same_login
 
-CALLS_PER_LEASE = 10
-"""Calls that may run into their time-out, one after the other, before a lease ends."""
-SPARE_SECS = 20.0
-
-
-class LeaseRunsOut(CovenError):
-    """There is no time for another call; what was done is remembered, the rest is for later."""
-
-    retry = Retry.BACKOFF
+SPARE_SECS = 15.0
+"""Beyond the time-out of one call, for everything else that happens under a lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +28,13 @@ class Published:
 
 @dataclass(frozen=True)
 class Hold:
-    """We are the only publisher of ``surface`` until ``ends_at`` (monotonic seconds)."""
+    """We are the only publisher of ``surface`` while we renew the lease before each request."""
 
     services: Services
     client: RepoClient
     surface: Surface
     """As leased; its ``desired`` is what gets published."""
     token: str
-    ends_at: float
     started_at: datetime | None = None
     """When the task of the surface began."""
     finished_at: datetime | None = None
@@ -59,10 +51,15 @@ class Hold:
         )
 
     def ready(self) -> None:
-        """Call before each request. Raises ``LeaseRunsOut`` when it could outlast the lease."""
-        call = self.services.settings.github.timeout_secs
-        if self.services.clock.monotonic() + call + SPARE_SECS / 2 > self.ends_at:
-            raise LeaseRunsOut("the lease of this surface runs out; going on at the next try")
+        """Call before each request: renews the lease. Raises ``LeaseLost``."""
+        row = self.surface
+        length = lease_secs(self.services.settings.github.timeout_secs)
+        with self.services.store.write("publish.renew") as tx:
+            kept = surfaces.renew(
+                row.installation_id, tx, row.id, self.token, self.services.clock.now(), length
+            )
+        if not kept:
+            raise LeaseLost(f"surface {row.id} is not ours any more")
 
     def point(self, name: str) -> None:
         """Pass the fault point ``publish.<kind>.<name>``."""
@@ -102,5 +99,6 @@ class Hold:
 
 
 def lease_secs(call_timeout_secs: float) -> float:
-    """How long a lease lasts: longer than the sum of the time-outs of its calls."""
-    return CALLS_PER_LEASE * call_timeout_secs + SPARE_SECS
+    """How long a lease lasts: longer than one call may take, so that nobody else begins meanwhile,
+    and short, so that the surface of a publisher that died is soon taken up again."""
+    return call_timeout_secs + SPARE_SECS

@@ -85,7 +85,6 @@ def publish_surface(services: Services, surface: Surface) -> Surface | None:
 def _once(services: Services, surface: Surface) -> Surface | None:
     token = new_token()
     timeout = services.settings.github.timeout_secs
-    ends_at = services.clock.monotonic() + lease_secs(timeout)
     with services.store.write("publish.lease") as tx:
         row = surfaces.lease(
             surface.installation_id,
@@ -108,7 +107,6 @@ def _once(services: Services, surface: Surface) -> Surface | None:
             ),
             surface=row,
             token=token,
-            ends_at=ends_at,
             started_at=task.started_at if task else None,
             finished_at=task.finished_at if task else None,
         )
