@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import structlog
 from flask import Flask, Response, jsonify, request
 from sqlalchemy import text
-from werkzeug.exceptions import HTTPException, MethodNotAllowed, RequestEntityTooLarge
+from werkzeug.exceptions import BadRequest, HTTPException, MethodNotAllowed, RequestEntityTooLarge
 
 from coven.errors import ConfigurationError, CovenError
 from coven.services import Services
@@ -58,7 +58,7 @@ def create_app(
     @app.post("/webhook")
     def webhook() -> tuple[Response, int]:
         # Raw bytes first: reading a form would consume what the signature is over.
-        raw = request.get_data(cache=True, parse_form_data=False)
+        raw = _raw_body()
         if len(raw) > MAX_BODY_BYTES:
             raise RequestEntityTooLarge
         headers = request.headers
@@ -87,6 +87,18 @@ def create_app(
     app.register_error_handler(Exception, _crashed)
     app.after_request(_with_headers)
     return app
+
+
+def _raw_body() -> bytes:
+    """The bytes as sent. Raises ``HTTPException``: what can't be read is the sender's fault."""
+    try:
+        return request.get_data(cache=True, parse_form_data=False)
+    except HTTPException:
+        raise
+    except Exception as error:
+        # Each server has its own words for a broken chunk or a client that left.
+        _log.warning("body_not_read", why=type(error).__name__)
+        raise BadRequest from error
 
 
 def _store_answers(services: Services) -> bool:

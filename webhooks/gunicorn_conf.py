@@ -3,14 +3,14 @@
 Bind, workers and threads come as arguments from ``server.bind``, ``server.web_workers`` and
 ``server.web_threads``; arguments win over what stands here.
 
-Threads, because a request waits for a disk and at most once, briefly, for GitHub; a slow client
-then holds one thread and not a process. The application is loaded after the fork, so that pools
-and database connections belong to the process that uses them.
+Threads, because a request waits for a disk and at most once, briefly, for GitHub. A slow client
+holds one thread, and not for long (:mod:`webhooks.slow_clients`). The application is loaded after
+the fork, so that pools and database connections belong to the process that uses them.
 """
 
 from __future__ import annotations
 
-worker_class = "gthread"
+worker_class = "webhooks.slow_clients.Worker"
 preload_app = False
 
 # GitHub hangs up after 10 s (30 s on GitHub Enterprise Server); a worker that is silent for
