@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from coven.markdown.cut import CUT_NOTE, block, cut_bytes
 from coven.markdown.scrub import clean, clean_line, cut_plain, plain
-from coven.markdown.spans import cell, code_span, fenced, inline, link
+from coven.markdown.spans import cell, code_cell, code_span, fenced, inline, link
 
 __all__ = [
     "CUT_NOTE",
@@ -33,6 +33,7 @@ __all__ = [
     "cell",
     "clean",
     "clean_line",
+    "code_cell",
     "code_span",
     "cut_bytes",
     "cut_plain",

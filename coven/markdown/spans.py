@@ -120,6 +120,14 @@ def code_span(text: str) -> str:
     return _code_span(text) if text else _EMPTY
 
 
+def code_cell(text: str, limit: int = 200) -> str:
+    """:func:`code_span` for a cell of a table, of at most ``limit`` bytes of ``text``.
+
+    A bar would end the cell, and with it the span (GFM, "Tables": also inside other inline spans).
+    """
+    return code_span(cut_plain(text, limit, note="…")).replace("|", "\\|")
+
+
 def fenced(text: str, limit: int, language: str = "") -> str:
     """Program text in a fence that nothing inside can close, at most ``limit`` bytes.
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from coven.markdown import block, cell, code_span, cut_bytes, fenced, inline, link, plain
+from coven.markdown import block, cell, code_cell, code_span, cut_bytes, fenced, inline, link, plain
 
 HOSTILE = [
     "@octocat",
@@ -205,6 +205,17 @@ def test_a_line_keeps_its_limit(text: str, limit: int) -> None:
 @settings(max_examples=100, deadline=None)
 def test_a_cell_stays_in_its_column(left: str, right: str) -> None:
     table = f"| a | b |\n| --- | --- |\n| {cell(left, 500)} | {cell(right, 500)} |"
+    assert_harmless(table)
+    kinds = [token.type for token in RENDERER.parse(table)]
+    assert kinds.count("td_open") == 2
+    assert kinds.count("tr_open") == 2
+
+
+@given(text_like, text_like)
+@settings(max_examples=100, deadline=None)
+@example("make | @everyone ![x](http://x/y) | tee", "\\|`@mona|")
+def test_a_code_span_stays_in_its_cell(left: str, right: str) -> None:
+    table = f"| a | b |\n| --- | --- |\n| {code_cell(left)} | {code_cell(right)} |"
     assert_harmless(table)
     kinds = [token.type for token in RENDERER.parse(table)]
     assert kinds.count("td_open") == 2
