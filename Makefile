@@ -33,7 +33,7 @@ doctor: $(RUN_STAMP) ## Check the configuration and this machine
 	@$(BIN)/coven-github doctor
 
 test: $(DEV_STAMP) ## Run all tests; PYTEST_ARGS="-k word" for some
-	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 check: $(DEV_STAMP) ## Lint, format, types, import contracts, lock files (all, then the verdict)
 	@failed=; \

@@ -24,6 +24,7 @@ from sqlalchemy.engine import URL, make_url
 
 from coven.store import migrate
 from coven.store.engine import open_store
+from coven.store.tables import metadata
 
 ENV_SESSION = "COVEN_TEST_SESSION_DIR"
 ENV_POSTGRES = "COVEN_TEST_POSTGRES_URL"
@@ -73,6 +74,7 @@ class PostgresServer:
     def __init__(self, admin: URL, template: str) -> None:
         self._admin = admin
         self._template = template
+        self._idle: list[str] = []
 
     @classmethod
     def for_session(cls) -> PostgresServer:
@@ -92,15 +94,39 @@ class PostgresServer:
 
     @contextmanager
     def database(self) -> Iterator[str]:
-        """A fresh migrated database; gone afterwards, whoever still uses it."""
-        name = f"coven_{os.getpid()}_{uuid.uuid4().hex[:12]}"
-        with _connect(self._admin) as admin:
-            admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{self._template}"')
+        """A migrated database with nothing in it.
+
+        Emptied and used again by the next test of this process, since making one takes most of a
+        second; dropped when it can't be emptied (a test changed it, or somebody holds a lock).
+        """
+        name = self._idle.pop() if self._idle else self._create()
         try:
             yield self._admin.set(database=name).render_as_string(hide_password=False)
         finally:
-            with _connect(self._admin) as admin:
-                admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            if self._emptied(name):
+                self._idle.append(name)
+            else:
+                with _connect(self._admin) as admin:
+                    admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+    def _create(self) -> str:
+        name = f"coven_{os.getpid()}_{uuid.uuid4().hex[:12]}"
+        with _connect(self._admin) as admin:
+            admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{self._template}"')
+        return name
+
+    def _emptied(self, name: str) -> bool:
+        tables = ", ".join(f'"{table.name}"' for table in metadata.sorted_tables)
+        try:
+            with _connect(self._admin.set(database=name)) as connection:
+                connection.execute("SET lock_timeout = '500ms'")
+                connection.execute(f"TRUNCATE {tables} RESTART IDENTITY")
+                rows = connection.execute(
+                    "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'"
+                ).fetchone()
+        except psycopg.Error:
+            return False
+        return rows == (len(metadata.sorted_tables) + 1,)
 
 
 def open_session() -> Path:

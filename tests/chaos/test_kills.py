@@ -20,6 +20,7 @@ from tests.e2e.kit import BAD_CODE, FIX_BODY, FIX_TITLE, Product, Repo, make_rep
 pytestmark = [pytest.mark.xdist_group("chaos"), pytest.mark.timeout(240)]
 
 KEYS = {
+    "github": {"timeout_secs": "4"},
     "worker": {
         "lease_secs": "5",
         "heartbeat_secs": "1",
