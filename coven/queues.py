@@ -13,6 +13,7 @@ from celery import Celery
 from kombu.entity import Queue
 
 from coven.settings.models import Settings
+from coven.tolerant_broker import TolerantAMQP
 
 SESSIONS: Final = "sessions"
 CONTROL: Final = "control"
@@ -74,6 +75,6 @@ def celery_settings(settings: Settings, broker_url: str) -> dict[str, Any]:
 
 def celery_app(settings: Settings, broker_url: str) -> Celery:
     """A Celery app with our settings and no tasks; enough to send wake-ups."""
-    app = Celery("coven-github", set_as_current=False)
+    app = Celery("coven-github", set_as_current=False, amqp=TolerantAMQP)
     app.conf.update(celery_settings(settings, broker_url))
     return app

@@ -6,6 +6,9 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import Any
+
+from celery import signals
 
 from coven.bootstrap import build_services
 from coven.embedded import broker_url
@@ -19,6 +22,7 @@ from worker.runtime.privacy import hide_from_peers
 from worker.startup import sweep_leftovers, sweep_regularly
 
 CONTROL_CONCURRENCY = 2
+FAILED = 1
 UNUSABLE = 2
 UNAVAILABLE = 4
 
@@ -26,7 +30,8 @@ UNAVAILABLE = 4
 def main(argv: list[str]) -> int:
     """Run until told to stop.
 
-    Exit codes: 0 stopped, 2 the configuration can't be used, 4 the store is not reachable now.
+    Exit codes: 0 stopped, 1 Celery failed, 2 the configuration can't be used, 4 the store is not
+    reachable now.
     """
     parser = argparse.ArgumentParser(prog="worker", description=__doc__)
     parser.add_argument("role", choices=["sessions", "control", "beat"])
@@ -49,10 +54,20 @@ def main(argv: list[str]) -> int:
     sessions = options.role == "sessions"
     if sessions:
         hide_from_peers()
-        sweep_leftovers(services)
+        try:
+            sweep_leftovers(services)
+        except CovenError as error:
+            print(f"coven-github: {error}", file=sys.stderr)  # noqa: T201 - for who started it
+            return UNAVAILABLE if error.retry is Retry.BACKOFF else UNUSABLE
         sweep_regularly(services)
     queues = [SESSIONS] if sessions else [CONTROL, PUBLISH, UPKEEP]
     concurrency = settings.worker.concurrency if sessions else CONTROL_CONCURRENCY
+    started: list[Any] = []
+
+    def remember(sender: Any, **_: Any) -> None:
+        started.append(sender)
+
+    signals.worker_init.connect(remember)
     app.worker_main(
         [
             "--quiet",
@@ -67,7 +82,8 @@ def main(argv: list[str]) -> int:
             "--loglevel=WARNING",
         ]
     )
-    return 0
+    # Celery keeps to itself how it ended; a service manager restarts only what failed.
+    return int(started[0].exitcode or 0) if started else FAILED
 
 
 if __name__ == "__main__":
