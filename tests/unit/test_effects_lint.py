@@ -15,15 +15,20 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 METHODS = frozenset(
-    "write_text write_bytes unlink rmdir mkdir rename replace touch symlink_to hardlink_to chmod "
-    "urlopen create_connection urlretrieve".split()
+    [
+        *["write_text", "write_bytes", "unlink", "rmdir", "mkdir", "rename", "replace", "touch"],
+        *["symlink_to", "hardlink_to", "chmod", "urlopen", "create_connection", "urlretrieve"],
+    ]
 )
 FUNCTIONS = frozenset(
-    "os.remove os.unlink os.rmdir os.mkdir os.makedirs os.rename os.replace os.symlink os.link "
-    "os.truncate os.system os.popen os.fork os.posix_spawn os.execv os.execve os.chmod "
-    "shutil.rmtree shutil.copy shutil.copyfile shutil.copytree shutil.move "
-    "subprocess.run subprocess.Popen subprocess.call subprocess.check_call subprocess.check_output "
-    "requests.get requests.post requests.put requests.patch requests.delete requests.request".split()
+    [
+        *[f"os.{name}" for name in ("remove", "unlink", "rmdir", "mkdir", "makedirs", "rename")],
+        *[f"os.{name}" for name in ("replace", "symlink", "link", "truncate", "system", "popen")],
+        *[f"os.{name}" for name in ("fork", "posix_spawn", "execv", "execve", "chmod")],
+        *[f"shutil.{name}" for name in ("rmtree", "copy", "copyfile", "copytree", "move")],
+        *[f"subprocess.{name}" for name in ("run", "Popen", "call", "check_call", "check_output")],
+        *[f"requests.{name}" for name in ("get", "post", "put", "patch", "delete", "request")],
+    ]
 )
 
 # Each entry says why the raw call is right there. Tools for people (cli, sandbox) are no part of
@@ -52,9 +57,12 @@ def calls(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f".{node.func.attr}"
             elif node.func.attr == "open" and writes(node.args[:1], node):
                 yield node.lineno, ".open for writing"
-        elif isinstance(node.func, ast.Name) and node.func.id == "open":
-            if writes(node.args[1:2], node):
-                yield node.lineno, "open for writing"
+        elif (
+            isinstance(node.func, ast.Name)
+            and node.func.id == "open"
+            and writes(node.args[1:2], node)
+        ):
+            yield node.lineno, "open for writing"
 
 
 def text_method(node: ast.Call) -> bool:
