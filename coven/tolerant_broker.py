@@ -45,7 +45,7 @@ class TolerantConnection(Connection):
         return TolerantTransport if found is Transport else found
 
 
-class TolerantAMQP(AMQP):
+class TolerantAMQP(AMQP):  # type: ignore[misc]
     """Hands Celery the tolerant connections; give it as ``Celery(amqp=...)``."""
 
     Connection = TolerantConnection
