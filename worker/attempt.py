@@ -17,6 +17,9 @@ from coven.store.tasks import Task
 from worker.lease import LeaseKeeper
 from worker.session import Prepared
 
+SESSION = "session"
+"""The phase in which the runtime runs."""
+
 
 class Stopped(Exception):
     """The keeper says that the work must stop; ``reason`` is its word."""
@@ -42,6 +45,10 @@ class Attempt:
     prepared: Prepared | None = None
     end: ProcessEnd | None = None
     reading: ResultReading | None = None
+    tolerated: list[str] = field(default_factory=list)
+    """Deviations found after the result was read, such as an unexpected branch name."""
+    spawned: float | None = None
+    exited: float | None = None
 
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:
@@ -50,10 +57,15 @@ class Attempt:
         self.phase = phase
         self.keeper.note(phase=phase)
         began = time.monotonic()
+        if phase == SESSION:
+            self.spawned = began
         try:
             yield
         finally:
-            self.timings[phase] = round(time.monotonic() - began, 4)
+            ended = time.monotonic()
+            self.timings[phase] = ended - began
+            if phase == SESSION:
+                self.exited = ended
         self.check()
 
     def check(self) -> None:
@@ -70,8 +82,21 @@ class Attempt:
             detail=self.redactor.text(detail)[:2_000] if detail else None,
             exit_code=end.exit_code if end else None,
             signal=end.signal if end else None,
-            tolerated=list(reading.tolerated) if reading else [],
-            timings=dict(self.timings),
+            tolerated=[
+                self.redactor.text(each)
+                for each in (*(reading.tolerated if reading else ()), *self.tolerated)
+            ],
+            timings=self._all_timings(),
             stdout_tail=end.stdout_tail if end else None,
             stderr_tail=end.stderr_tail if end else None,
         )
+
+    def _all_timings(self) -> dict[str, float]:
+        """Seconds by phase, and what they come to around the session."""
+        now = time.monotonic()
+        found = {**self.timings, "total": now - self.began}
+        if self.spawned is not None:
+            found["claim_to_spawn"] = self.spawned - self.began
+        if self.exited is not None:
+            found["exit_to_terminal"] = now - self.exited
+        return {name: round(value, 4) for name, value in found.items()}

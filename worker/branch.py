@@ -82,6 +82,7 @@ def _import_once(
     services: Services, prepared: Prepared, result: Result, base: str
 ) -> PublishedBranch | None:
     task = prepared.task
+    # Minted only now: the edits are validated, and the push has the whole hour.
     token = services.github.token(task.installation_id, task.repo_id, Role.PUSH)
     app = services.github.app_info()
     login = app.bot_login

@@ -24,6 +24,7 @@ from coven.values import Lane, Sha
 from worker.brief import build_brief
 from worker.lease import LeaseKeeper
 from worker.profiles import Profile, profile_for
+from worker.runtime.backend import Backend
 from worker.runtime.choose import choose
 from worker.runtime.environment import child_environment, secret_environment
 from worker.runtime.session import Limits, SessionSpec
@@ -50,18 +51,39 @@ class Prepared:
     workspace: Workspace
     changes: Changes
     redactor: Redactor
+    backend: Backend
+    tokens: Tokens
     push_token: Token | None
     branches_before: frozenset[str] | None
     """Branches of the familiar before a session that pushes by itself."""
 
     def clean_up(self) -> None:
-        """Remove the checkout and revoke the session's own token. Never raises."""
+        """Remove the checkout and revoke the task's own tokens. Never raises."""
         try:
             self.workspaces.remove(self.workspace)
         except OSError as error:
             _log.error("workspace_not_removed", why=str(error))
-        if self.push_token is not None:
-            self.services.github.revoke(self.push_token)
+        self.tokens.revoke()
+
+
+class Tokens:
+    """The tokens of one attempt that reach code: nobody else uses them, and all are revoked."""
+
+    def __init__(self, services: Services, task: Task) -> None:
+        self._github = services.github
+        self._task = task
+        self._held: list[Token] = []
+
+    def mint(self, role: Role) -> Token:
+        """A token for the task's repository alone. Raises ``GitHubError``."""
+        token = self._github.own_token(self._task.installation_id, self._task.repo_id, role)
+        self._held.append(token)
+        return token
+
+    def revoke(self) -> None:
+        """Make all of them worthless. Never raises: they also expire by themselves."""
+        while self._held:
+            self._github.revoke(self._held.pop())
 
 
 def prepare(
@@ -73,29 +95,48 @@ def prepare(
 ) -> Prepared:
     """Check out exactly the pinned commit and write the brief beside it.
 
-    Raises ``WorkspaceError``, ``GitHubError``, ``SecretFound``.
+    Raises ``ConfigurationError``, ``WorkspaceError``, ``GitHubError``, ``SecretFound``.
     """
+    # First of all: a backend that would not keep tenants apart gets no code to run.
+    backend = choose(services.settings)
+    tokens = Tokens(services, task)
+    try:
+        return _prepare(services, task, familiar, redactor, stop, backend, tokens)
+    except BaseException:
+        tokens.revoke()
+        raise
+
+
+def _prepare(
+    services: Services,
+    task: Task,
+    familiar: Familiar,
+    redactor: Redactor,
+    stop: Callable[[], str | None],
+    backend: Backend,
+    tokens: Tokens,
+) -> Prepared:
     settings = services.settings
     profile = profile_for(settings, task.lane)
-    token = services.github.token(task.installation_id, task.repo_id, Role.CHECKOUT)
+    token = tokens.mint(Role.CHECKOUT)
     redactor = redactor.with_live(token.value)
     workspaces = Workspaces(settings, services.seam, services.clock, redactor)
     request = checkout_request(workspaces, task)
     try:
         workspace = workspaces.checkout(request, token.value, lambda: stop() is not None)
     except AccessRefused:
-        # The token may have been revoked since it was cached: once more with a fresh one.
-        services.github.forget_token(task.installation_id, task.repo_id, Role.CHECKOUT)
-        token = services.github.token(task.installation_id, task.repo_id, Role.CHECKOUT)
+        # A new token may take a moment to be known everywhere: once more with another one.
+        token = tokens.mint(Role.CHECKOUT)
         redactor = redactor.with_live(token.value)
         workspace = workspaces.checkout(request, token.value, lambda: stop() is not None)
     try:
         found = changes(workspaces, workspace)
         push_token, before = None, None
         if profile.hands_token and task.lane is Lane.FIX:
-            push_token = services.github.token(task.installation_id, task.repo_id, Role.PUSH)
-            redactor = redactor.with_live(push_token.value)
             before = frozenset(workspaces.remote_branches(request, token.value, task.familiar_id))
+            # Last of all, so that the session has as much of its hour as possible.
+            push_token = tokens.mint(Role.PUSH)
+            redactor = redactor.with_live(push_token.value)
         brief = build_brief(task, familiar, settings, workspace, found, redactor=redactor)
         governed_write(
             services.seam, workspace.brief_path, serialise(brief, redactor), point="brief.write"
@@ -112,6 +153,8 @@ def prepare(
         workspace,
         found,
         redactor,
+        backend,
+        tokens,
         push_token,
         before,
     )
@@ -154,7 +197,7 @@ def run(
     began = services.clock.now().timestamp()
     end = run_session(
         spec,
-        choose(settings),
+        prepared.backend,
         services.seam,
         services.clock,
         prepared.redactor,

@@ -8,7 +8,7 @@ import typer
 
 from coven.cli.context import ConfigOption, JsonOption
 from coven.cli.output import show_json, show_table
-from coven.cli.probe import backend_probe
+from coven.cli.probe import backend_report
 from coven.settings.doctor import Diagnosis, diagnose
 from coven.settings.loader import load
 from coven.settings.machine import Machine
@@ -20,7 +20,7 @@ def doctor(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     Exit codes: 0 no errors (warnings allowed), 1 errors, 2 the file can't be read or parsed.
     """
     loaded = load(config)
-    diagnosis = diagnose(loaded, Machine(backend_problems=backend_probe(config)))
+    diagnosis = diagnose(loaded, Machine(backend_report=backend_report(config)))
     if as_json:
         show_json(
             {

@@ -15,7 +15,7 @@ import typer
 from coven.cli import exits, processes
 from coven.cli.context import ConfigOption, upgraded_store
 from coven.cli.output import complain
-from coven.cli.probe import backend_probe
+from coven.cli.probe import backend_report
 from coven.cli.processes import Program
 from coven.cli.supervisor import Printer, Supervisor, printer_for
 from coven.embedded import BrokerUnavailable, EmbeddedBroker, broker_dir
@@ -87,7 +87,7 @@ def usable(config: Path | None, *, whole: bool = False) -> Settings:
     loaded = load(config)
     if loaded.settings is None or loaded.problems:
         raise InvalidConfiguration(loaded.problems, unreadable=loaded.unreadable)
-    machine = Machine(backend_problems=backend_probe(config)) if whole else None
+    machine = Machine(backend_report=backend_report(config)) if whole else None
     diagnosis = diagnose(loaded, machine)
     for finding in diagnosis.findings:
         if finding.level is not Level.OK:

@@ -11,8 +11,9 @@ import typer
 from coven.cli import exits, ledger
 from coven.cli.context import ConfigOption, JsonOption, opened_store
 from coven.cli.ledger import Cancel, Story
-from coven.cli.output import complain, show_json, show_pairs, show_table
+from coven.cli.output import complain, plain, show_json, show_pairs, show_table
 from coven.clock import SystemClock
+from coven.store.attempts import Attempt
 from coven.store.engine import Tx
 from coven.store.tasks import Task
 from coven.values import TaskState
@@ -22,6 +23,9 @@ app = typer.Typer(help="Look at tasks and cancel them.", no_args_is_help=True)
 TaskArgument = Annotated[str, typer.Argument(metavar="ID", help="Task id, or how it begins.")]
 _HIDDEN = {"lease_token", "payload"}
 """Left out of what is shown: a capability, and text from outside that can be long."""
+
+SHOWN_LINES = 20
+"""How much of an attempt's output people see; ``--json`` has all that was kept."""
 
 
 @app.command("list")
@@ -144,7 +148,7 @@ def _show(story: Story) -> None:
     )
     print()
     show_table(
-        ["ATTEMPT", "ROUND", "STARTED", "TOOK", "EXIT", "OUTCOME"],
+        ["ATTEMPT", "ROUND", "STARTED", "TOOK", "EXIT", "SIGNAL", "OUTCOME", "DETAIL"],
         [
             (
                 a.number,
@@ -152,18 +156,38 @@ def _show(story: Story) -> None:
                 a.started_at,
                 _took(a.started_at, a.finished_at),
                 a.exit_code,
+                a.signal,
                 a.outcome,
+                a.detail,
             )
             for a in story.attempts
         ],
         "No attempts yet.",
     )
+    for attempt in story.attempts:
+        _show_output(attempt)
     print()
     show_table(
         ["SURFACE", "SUBJECT", "STATE", "TRIES", "URL", "LAST ERROR"],
         [(s.kind, s.subject, s.state, s.tries, s.object_url, s.error) for s in story.surfaces],
         "Nothing to show on GitHub yet.",
     )
+
+
+def _show_output(attempt: Attempt) -> None:
+    """What the runtime did otherwise than agreed, and the end of what it printed."""
+    for number, deviation in enumerate(attempt.tolerated or ()):
+        if number == 0:
+            print(f"\nTolerated in attempt {attempt.number}:")
+        print(f"  {plain(deviation)}")
+    for name, tail in (("stdout", attempt.stdout_tail), ("stderr", attempt.stderr_tail)):
+        lines = (tail or "").splitlines()
+        if lines:
+            shown = lines[-SHOWN_LINES:]
+            left = f" (last {len(shown)} of {len(lines)} lines)" if len(shown) < len(lines) else ""
+            print(f"\n{name} of attempt {attempt.number}{left}:")
+            for line in shown:
+                print(f"  {plain(line)}")
 
 
 def _took(start: datetime, end: datetime | None) -> str:

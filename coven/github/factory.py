@@ -90,6 +90,10 @@ class GitHub:
             return self._tokens.mint_alone(key, deadline)
         return self._tokens.get(key, deadline)
 
+    def own_token(self, installation: InstallationId, repo_id: RepoId, role: Role) -> Token:
+        """A new token that nobody else gets; its holder revokes it. Raises as :meth:`token`."""
+        return self._tokens.mint_alone(TokenKey(installation, repo_id, role), self._rest.deadline())
+
     def forget_token(self, installation: InstallationId, repo_id: RepoId, role: Role) -> None:
         """The next call mints a new token."""
         self._tokens.forget(TokenKey(installation, repo_id, role))

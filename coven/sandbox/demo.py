@@ -22,7 +22,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from coven.cli.probe import backend_probe
+from coven.cli.probe import backend_problems
 from coven.embedded import die_with_parent
 from coven.sandbox import demo_code
 from coven.sandbox.client import SandboxAdmin
@@ -79,7 +79,7 @@ def run(keep: bool = False) -> int:
         stack = Stack(folder / "product", known, backend="bubblewrap")
         with demo.step("Start broker, receiver, workers and beat"):
             stack.prepare()
-            problems = backend_probe(stack.config_path)(stack.settings)
+            problems = backend_problems(stack.config_path, stack.settings)
             if problems:
                 stack.backend = "host"
                 stack.prepare()

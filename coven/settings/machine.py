@@ -17,9 +17,25 @@ from coven.governance.wire import Seam, governed_spawn
 from coven.settings.findings import Finding, error, ok, warning
 from coven.settings.models import Settings
 
-BackendProbe = Callable[[Settings], list[str]]
-"""Problems of the configured session backend, one sentence each; supplied by the caller, since
-the backends live with the workers."""
+
+@dataclass(frozen=True, slots=True)
+class BackendReport:
+    """What a worker says of the configured session backend, and of the runtime below it."""
+
+    problems: tuple[str, ...] = ()
+    """What keeps it from working, one sentence each."""
+    notices: tuple[str, ...] = ()
+    """What works but may surprise."""
+    describe: tuple[str, ...] = ()
+    """What it enforces and what it does not."""
+    version: str | None = None
+    """What the runtime says of itself; None when it was not asked."""
+    contract: str | None = None
+    """The version of the contract that briefs are written in, and results must be."""
+
+
+BackendProbe = Callable[[Settings], BackendReport]
+"""Supplied by the caller, since the backends live with the workers."""
 
 _MIN_GIT = (2, 31)
 """First version that takes configuration by ``GIT_CONFIG_COUNT``."""
@@ -34,7 +50,7 @@ class Machine:
     which: Callable[[str], str | None] = shutil.which
     git_version: Callable[[], str | None] = lambda: _git_version(Seam())
     broker_program: Callable[[], Path | None] = find_server
-    backend_problems: BackendProbe = lambda _: []
+    backend_report: BackendProbe = lambda _: BackendReport()
 
 
 def check_machine(settings: Settings, machine: Machine) -> list[Finding]:
@@ -45,8 +61,27 @@ def check_machine(settings: Settings, machine: Machine) -> list[Finding]:
         *_runtime(settings, machine),
         *_state(settings),
         *_broker(settings, machine),
-        *(error("worker.backend", *_split(p)) for p in machine.backend_problems(settings)),
+        *_backend(settings, machine.backend_report(settings)),
     ]
+
+
+def _backend(settings: Settings, report: BackendReport) -> Iterator[Finding]:
+    worker = settings.worker
+    for problem in report.problems:
+        yield error("worker.backend", *_split(problem))
+    for notice in report.notices:
+        yield warning("worker.workspace_root", *_split(notice))
+    if not report.problems and report.describe:
+        yield ok("worker.backend", f"{worker.backend}: its self-test passed")
+    for line in report.describe:
+        yield ok("worker.backend", line)
+    if report.contract is not None:
+        runtime = report.version or "the runtime"
+        yield ok(
+            "worker.profile",
+            f"{worker.profile}: {runtime} gets briefs of contract version {report.contract}, "
+            "and a result of another version is refused",
+        )
 
 
 def _git(machine: Machine) -> Iterator[Finding]:

@@ -17,11 +17,13 @@ _numbers = itertools.count(1)
 def product(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Product]:
-    """The product with the module's ``KEYS`` and ``FAMILIARS``."""
+    """The product with the module's ``KEYS``, ``FAMILIARS``, ``BACKEND`` and ``ENVIRON``."""
     folder: Path = tmp_path_factory.mktemp("product")
     keys = getattr(request.module, "KEYS", None)
     familiars = getattr(request.module, "FAMILIARS", ())
-    with running(folder, keys, familiars) as product:
+    backend = getattr(request.module, "BACKEND", "host")
+    environ = getattr(request.module, "ENVIRON", None)
+    with running(folder, keys, familiars, backend=backend, environ=environ) as product:
         yield product
 
 

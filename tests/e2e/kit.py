@@ -56,10 +56,14 @@ def running(
     keys: dict[str, dict[str, str]] | None = None,
     familiars: tuple[DemoFamiliar, ...] = (),
     start: bool = True,
+    backend: str = "host",
+    environ: dict[str, str] | None = None,
 ) -> Iterator[Product]:
     """A sandbox and a product, stopped at the end whatever happens."""
     process, admin, known = start_sandbox(folder / "sandbox")
-    stack = Stack(folder / "product", known, keys or {}, familiars=familiars)
+    stack = Stack(
+        folder / "product", known, keys or {}, backend, familiars=familiars, environ=environ or {}
+    )
     store: Store | None = None
     try:
         stack.prepare()

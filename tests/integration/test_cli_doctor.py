@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coven.cli.probe import backend_probe
+from coven.cli.probe import backend_problems
 from coven.settings.loader import load_settings
 
 SECRET = "a-very-private-webhook-secret"
@@ -62,6 +62,6 @@ def test_what_cannot_be_read_is_exit_code_two(tmp_path: Path, text: str | None) 
 def test_the_backend_is_asked_in_a_process_of_the_workers(tmp_path: Path) -> None:
     path = tmp_path / "c.toml"
     path.write_text('[worker]\nbackend = "container"\n[worker.container]\ndocker_bin = "./none"\n')
-    problems = backend_probe(path)(load_settings(path, {}, tmp_path))
+    problems = backend_problems(path, load_settings(path, {}, tmp_path))
     assert problems
     assert not any("can't be tried" in problem for problem in problems)

@@ -35,6 +35,25 @@ def test_a_runtime_that_the_walls_hide_is_a_problem_with_the_next_step(tmp_path:
     assert "worker.readable" in str(found["problems"])
 
 
+def test_agent_files_above_the_workspaces_are_told_where_sessions_would_read_them(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "AGENTS.md").write_text("Push to main.\n")
+    keys = {"workspace_root": str(tmp_path / "work"), "coven_code_bin": "none"}
+    assert str(tmp_path / "AGENTS.md") in str(report(_settings(backend="host", **keys))["notices"])
+    assert report(_settings(backend="bubblewrap", **keys))["notices"] == []
+
+
+def test_a_host_backend_is_refused_between_installations_until_it_is_allowed() -> None:
+    two = {"installations": [{"id": 1}, {"id": 2}]}
+    refused = Settings.model_validate({"worker": {"backend": "host"}, **two})
+    assert "other installations" in str(report(refused)["problems"])
+    allowed = Settings.model_validate(
+        {"worker": {"backend": "host", "allow_host_backend": True}, **two}
+    )
+    assert "other installations" not in str(report(allowed)["problems"])
+
+
 def test_a_refused_choice_is_a_problem() -> None:
     found = report(_settings(backend="container"))
     assert "sha256" in str(found["problems"])

@@ -14,7 +14,7 @@ import pytest
 from coven.errors import Retry, WorkspaceError, WorkspaceUnavailable
 from coven.values import InstallationId, RepoName, Sha, new_task_id
 from tests.integration.workspace_kit import TOKEN, Room, git, make_room
-from worker.workspace.checkout import Workspaces, changes, earlier_commits
+from worker.workspace.checkout import Workspaces, agent_files_above, changes, earlier_commits
 from worker.workspace.errors import (
     AccessRefused,
     CheckoutStopped,
@@ -446,7 +446,7 @@ def test_a_blob_that_grows_on_checkout_is_stopped_before_it_is_written(tmp_path:
 
 def test_agent_files_of_the_operator_above_the_workspaces_are_found(room: Room) -> None:
     (room.tmp / "AGENTS.md").write_text("x")
-    assert room.workspaces.agent_files_above() == [room.tmp / "AGENTS.md"]
+    assert agent_files_above(room.settings.workspace_root) == [room.tmp / "AGENTS.md"]
 
 
 def test_a_sha256_repository_works_too(room: Room) -> None:

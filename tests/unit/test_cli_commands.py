@@ -16,7 +16,8 @@ from coven.cli.output import plain
 from coven.cli.supervisor import Printer
 from coven.clock import ManualClock
 from coven.settings.models import Settings, Worker
-from coven.store import tasks
+from coven.store import attempts, tasks
+from coven.store.attempts import AttemptEnd
 from coven.store.deliveries import Received, record
 from coven.store.engine import Store
 from coven.store.tasks import NewTask, Task
@@ -214,6 +215,35 @@ def test_a_task_is_shown_by_the_beginning_of_its_id_without_capabilities(
     code, out, _ = run("tasks", "show", task.id, "--json", "--config", str(config))
     assert json.loads(out)["task"]["state"] == "running"
     assert "the-lease-token" not in out
+
+
+def test_a_task_shows_what_its_attempts_printed_and_what_was_tolerated(
+    run: Run, config: Path, sqlite_store: Store, clock: ManualClock
+) -> None:
+    task = add(sqlite_store, clock)
+    now, lease = clock.now(), "l" * 32
+    with sqlite_store.write() as tx:
+        claimed = tasks.claim(ONE, tx, task.id, lease, now, 60)
+        assert claimed is not None
+        attempts.start(ONE, tx, claimed, "w", now)
+        end = AttemptEnd(
+            "killed",
+            "ended by signal 9",
+            signal=9,
+            tolerated=["branch: cody/other instead of the reserved one"],
+            stdout_tail="".join(f"line {n}\n" for n in range(30)),
+            stderr_tail="\x1b[31mpanic\n",
+        )
+        attempts.finish(ONE, tx, task.id, lease, now, end)
+    code, out, _ = run("tasks", "show", task.id, "--config", str(config))
+    assert code == 0
+    assert "ended by signal 9" in out
+    assert "cody/other instead" in out
+    assert "last 20 of 30 lines" in out
+    assert "line 29" in out
+    assert "line 9\n" not in out
+    assert "[31mpanic" in out
+    assert "\x1b" not in out
 
 
 @pytest.mark.parametrize("name", ["ffff", "no-such-id", "%", "f" * 40])

@@ -16,7 +16,7 @@ from coven.settings.checks import check_settings
 from coven.settings.doctor import Diagnosis, Level, diagnose
 from coven.settings.findings import Finding
 from coven.settings.loader import load
-from coven.settings.machine import Machine, check_machine
+from coven.settings.machine import BackendReport, Machine, check_machine
 from coven.settings.models import Settings
 
 CODY = {
@@ -230,7 +230,7 @@ def machine(**changes: Any) -> Machine:
         "which": lambda name: f"/usr/bin/{name}",
         "git_version": lambda: "git version 2.43.0\n",
         "broker_program": lambda: Path("/usr/bin/valkey-server"),
-        "backend_problems": lambda _: [],
+        "backend_report": lambda _: BackendReport(),
     }
     return Machine(**{**healthy, **changes})
 
@@ -257,7 +257,11 @@ def test_a_healthy_machine_has_no_errors(tmp_path: Path, pem: str) -> None:
         ({"which": lambda _: None}, "worker.coven_code_bin: there is no program coven-code"),
         ({"broker_program": lambda: None}, "queue.broker_url: is not set, and no server"),
         (
-            {"backend_problems": lambda _: ["bwrap is not installed: install bubblewrap"]},
+            {
+                "backend_report": lambda _: BackendReport(
+                    problems=("bwrap is not installed: install bubblewrap",)
+                )
+            },
             "worker.backend: bwrap is not installed",
         ),
     ],
@@ -268,6 +272,25 @@ def test_what_a_machine_lacks_is_an_error(
     errors = said(check_machine(ready(tmp_path, pem), machine(**changes)))
     assert len(errors) == 1
     assert errors[0].startswith(expected)
+
+
+def test_what_the_backend_enforces_and_what_it_does_not_is_listed(tmp_path: Path, pem: str) -> None:
+    report = BackendReport(
+        notices=("/srv/AGENTS.md would be read by every session: move it",),
+        describe=("enforced: files", "not enforced: which hosts a session may reach"),
+        version="coven-code 0.7.0",
+        contract="2",
+    )
+    found = check_machine(ready(tmp_path, pem), machine(backend_report=lambda _: report))
+    told = {f.problem for f in found if f.level is Level.OK}
+    assert "not enforced: which hosts a session may reach" in told
+    assert "bubblewrap: its self-test passed" in told
+    assert any("coven-code 0.7.0 gets briefs of contract version 2" in text for text in told)
+    (notice,) = [f for f in found if f.level is Level.WARNING]
+    assert (notice.problem, notice.next_step) == (
+        "/srv/AGENTS.md would be read by every session",
+        "move it",
+    )
 
 
 def test_the_container_backend_needs_its_own_program(tmp_path: Path, pem: str) -> None:

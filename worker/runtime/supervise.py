@@ -29,8 +29,9 @@ from worker.runtime.session import SessionSpec
 from worker.runtime.watch import DiskWatch, measure_tree, tree_breach
 
 TREE_EVERY_SECS = 0.25
-STOP_GRACE_SECS = 3.0
-"""Grace after a stop reason: a cancelled session must be gone within five seconds."""
+STOP_GRACE_SECS = 2.0
+"""Grace after a stop reason: a cancelled session must be gone within five seconds, and the wish
+takes up to a second and a half to get here."""
 LAUNCHER_PATIENCE_SECS = 3.0
 """How long a launcher that was told to kill everybody may take before we do it ourselves."""
 DRAIN_PATIENCE_SECS = 1.0

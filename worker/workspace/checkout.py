@@ -164,12 +164,6 @@ class Workspaces:
             governed_remove_tree(self.seam, self._root / task_id, point="workspace.sweep")
         return len(found)
 
-    def agent_files_above(self) -> list[Path]:
-        """Agent configuration in parents of the workspaces, which a runtime would read too."""
-        folders = [self._root, *self._root.parents]
-        names = ("AGENTS.md", ".coven-code")
-        return [folder / name for folder in folders for name in names if (folder / name).exists()]
-
     def remote_branches(
         self, request: CheckoutRequest, token: str | None, prefix: str
     ) -> dict[str, Sha]:
@@ -314,6 +308,13 @@ class Workspaces:
     def _remove_if_empty(self, folder: Path) -> None:
         if folder.is_dir() and not any(folder.iterdir()):
             governed_remove_tree(self.seam, folder, point="workspace.remove")
+
+
+def agent_files_above(root: Path) -> list[Path]:
+    """Agent configuration in ``root`` and its parents, which a runtime would read too."""
+    folders = [root, *root.parents]
+    names = ("AGENTS.md", "CLAUDE.md", ".coven-code", ".claude")
+    return [folder / name for folder in folders for name in names if (folder / name).exists()]
 
 
 def changes(workspaces: Workspaces, workspace: Workspace) -> Changes:

@@ -82,6 +82,8 @@ def after_work(scenario: Scenario, work: Work, voice: Voice) -> None:
         work.closing += f"\n\n```\n{dump}\n```\n"
         work.prose = voice.said + work.closing
         work.limitations.append(dump)
+    if scenario.has("leak-proc"):
+        voice.say(_all_processes())
     if scenario.exit_code is not None:
         _agree_with(scenario.exit_code, work)
 
@@ -94,6 +96,11 @@ def spoil_result(scenario: Scenario, brief: Brief, work: Work, result: dict[str,
         result["memory_used"] = honest(brief, work)
     if scenario.has("memory-malicious"):
         result["memory_used"] = malicious(brief)
+    if scenario.has("leak-path"):
+        # Put together here, so that no scanner of source code takes it for a real one.
+        token = "ghp_" + "a1B2" * 9
+        result["review"]["supporting_files"] = [f"docs/{token}.md"]
+        result["files_changed"] = [f"docs/{token}.md"]
     if scenario.has("big-result"):
         result["pr_body"] = "x" * int(scenario.number("big-result", 64) * MIB)
 
@@ -118,6 +125,21 @@ def spoil_file(scenario: Scenario, output: Path, result: dict[str, Any]) -> bool
         return True
     # Codes that no contract knows come without a result, unless one was made for them.
     return scenario.exit_code is not None and scenario.exit_code > 3
+
+
+def _all_processes() -> str:
+    """Arguments and environment of every process that can be seen from here."""
+    found = []
+    for folder in sorted(Path("/proc").iterdir()):
+        if folder.name.isdigit():
+            for name in ("cmdline", "environ"):
+                try:
+                    raw = (folder / name).read_bytes()
+                except OSError as error:
+                    raw = f"({error.strerror})".encode()
+                shown = raw.replace(b"\0", b"\n").decode("utf-8", "replace")
+                found.append(f"== {folder.name} {name}\n{shown}")
+    return "\n".join(found) + "\n== end of processes\n"
 
 
 def _agree_with(code: int, work: Work) -> None:

@@ -32,6 +32,8 @@ NAMES = frozenset(
         "memory-malicious",
         "ignore-sigterm",
         "leak-env",
+        "leak-path",
+        "leak-proc",
         "big-result",
         "symlink-result",
         "fifo-result",
