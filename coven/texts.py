@@ -217,6 +217,26 @@ def comment_working(voice: Voice, work: Work, phase: str) -> str:
     return comment(voice, work, "working", f"Now: {phase}.")
 
 
+def comment_head_moved(
+    voice: Voice, work: Work, head: str, *, running: bool, bound: str | None = None
+) -> str:
+    """A push overtook a review that somebody asked for: which commit it is about, then."""
+    now = code_span(head[:12]) if head else "another commit"
+    if bound:
+        said = (
+            f"The head moved to {now}. This review was asked for {code_span(bound[:12])} only, "
+            "so it does not go on to the new version."
+        )
+    elif running and work.sha:
+        said = (
+            f"The head moved to {now} while {code_span(work.sha[:12])} was being read. "
+            f"What is found in {code_span(work.sha[:12])} is not shown on the new version."
+        )
+    else:
+        said = f"The head moved to {now}; the review reads the head as it is when it starts."
+    return comment(voice, work, "working" if running else "queued", said)
+
+
 def comment_review(voice: Voice, work: Work, report: ReviewReport, check_url: str | None) -> str:
     """A finished review in short; the Check Run has the details."""
     state = "done" if report.evidence == "complete" else "partial"
@@ -269,7 +289,8 @@ def comment_question(voice: Voice, work: Work, question: str) -> str:
         work,
         "needs input",
         block(question, 4_000),
-        f"**Next:** answer here, then write {code_span(f'@{voice.handle} {work.verb}')}.",
+        "**Next:** answer in a comment here. Somebody with write access to the repository can; "
+        "the work goes on by itself.",
     )
 
 
@@ -302,6 +323,16 @@ def reply_status(voice: Voice, rows: Sequence[tuple[str, str, str]]) -> str:
     ]
     table = "\n".join(["| Work | State | |", "| --- | --- | --- |", *lines])
     return cut_bytes(table, COMMENT - 300, CUT)
+
+
+def reply_cancelled(voice: Voice, rows: Sequence[tuple[str, str]]) -> str:
+    """Answer to ``cancel`` that stopped something: (what, how) per piece of work."""
+    lines = [f"- {inline(what, 200)}: {how}" for what, how in rows]
+    return _lines(
+        "Cancelled:",
+        "\n".join(lines),
+        f"**Next:** write {_say(voice, 'retry')} to do the last of it again.",
+    )
 
 
 def reply_help(voice: Voice, verbs: Sequence[tuple[str, str]], unknown: str | None = None) -> str:

@@ -10,12 +10,13 @@ from typing import Any
 from coven.settings.models import Familiar
 from coven.values import Lane, Sha
 from webhooks.commands import Command, Grammar
-from webhooks.payloads import Issue, PullRequest
+from webhooks.payloads import Issue, PullRequest, clean
 from webhooks.routing import (
     ARGS_CHARS,
     BODY_CHARS,
     HUNK_CHARS,
     PATH_CHARS,
+    Answer,
     Cancel,
     Ignored,
     Intent,
@@ -76,7 +77,8 @@ def route_text(scene: Scene) -> Routed:
         handles.setdefault(alias, scene.reviewer)
     reading = Grammar(handles).read(said.body)
     if not reading.commands:
-        return Ignored("no_command" if reading.mentioned else "not_addressed")
+        reason = "no_command" if reading.mentioned else "not_addressed"
+        return Ignored(reason, answer=_answering(scene, said))
     return _choose([_intent(scene, said, handles[c.handle], c) for c in reading.commands])
 
 
@@ -90,8 +92,10 @@ def _choose(found: list[Intent | Ignored]) -> Routed:
     chosen: dict[str, Intent] = {}
     sessions = 0
     for intent in found:
-        if isinstance(intent, Ignored) or intent.semantic_key in chosen:
+        if isinstance(intent, Ignored):
             continue
+        if intent.semantic_key in chosen and intent.verb != "cancel":
+            continue  # One answer per comment; a wish to stop is never the one that is dropped.
         if intent.lane is not Lane.CONTROL:
             sessions += 1
             if sessions > MAX_SESSIONS:
@@ -100,6 +104,13 @@ def _choose(found: list[Intent | Ignored]) -> Routed:
     if not chosen:
         return next(item for item in found if isinstance(item, Ignored))
     return tuple(chosen.values())
+
+
+def _answering(scene: Scene, said: Said) -> Answer | None:
+    text = clean(said.body or "", BODY_CHARS)
+    if not text.strip():
+        return None
+    return Answer(scene, said.target.number, text, said.id, said.kind, said.at)
 
 
 def _said(scene: Scene) -> Said:
@@ -126,10 +137,13 @@ def _intent(scene: Scene, said: Said, familiar: Familiar, command: Command) -> I
         return _answer(scene, said, familiar, command)
     if not verb.available:
         return _answer(scene, said, familiar, command, f"verb_not_available:{verb.name}")
-    if verb.name == "review" and not said.is_pull:
+    if verb.name == "cancel":
+        return _answer(scene, said, familiar, command, needs=Needs.WRITE)
+    reviews = verb.name in ("review", "deepen")
+    if reviews and not said.is_pull:
         reply = needs_pull_request(familiar.handle)
         return _answer(scene, said, familiar, command, "not_a_pull_request", reply)
-    approved, mistaken = approved_commit(command.args) if verb.name == "review" else (None, False)
+    approved, mistaken = approved_commit(command.args) if reviews else (None, False)
     if mistaken:
         reply = needs_full_commit(familiar.handle)
         return _answer(scene, said, familiar, command, "commit_not_full", reply)
@@ -139,7 +153,7 @@ def _intent(scene: Scene, said: Said, familiar: Familiar, command: Command) -> I
         scene,
         familiar,
         said.target,
-        lane=Lane.REVIEW if verb.name == "review" else Lane.FIX,
+        lane=Lane.REVIEW if reviews else Lane.FIX,
         verb=verb.name,
         needs=Needs.WRITE,
         semantic_key=work_key(scene, verb.name, said.target.number, familiar),
@@ -170,6 +184,7 @@ def _answer(
     command: Command,
     ignored_as: str | None = None,
     reply: str | None = None,
+    needs: Needs = Needs.ANSWER,
 ) -> Intent:
     extra = {"reply_body": reply} if reply else {}
     return intent_of(
@@ -178,7 +193,7 @@ def _answer(
         said.target,
         lane=Lane.CONTROL,
         verb=command.word[:20],
-        needs=Needs.ANSWER,
+        needs=needs,
         semantic_key=f"control:{scene.place.repo_id}:{said.id}",
         priority=10,
         ignored_as=ignored_as,

@@ -13,10 +13,12 @@ from coven import texts
 from coven.publication import (
     CheckRunContent,
     Content,
+    ReactionContent,
     StatusCommentContent,
     check_run_external_id,
     check_run_name,
     check_run_subject,
+    reaction_subject,
     status_comment_subject,
 )
 from coven.settings.models import Familiar, Settings
@@ -38,7 +40,31 @@ class Wanted:
 
 
 def opening(settings: Settings, task: Task, familiar: Familiar) -> list[Wanted]:
-    """The first surface of a task; none on the control lane, which only answers."""
+    """The first surfaces of a task; the control lane only answers."""
+    return [*_heard(task, "eyes"), *_opening(settings, task, familiar)]
+
+
+def taken(comment_id: int, comment_kind: str | None) -> list[Wanted]:
+    """The reaction to a comment whose words go on to work that waited for them."""
+    return _reaction(comment_id, comment_kind, "rocket")
+
+
+def _heard(task: Task, content: str) -> list[Wanted]:
+    if task.comment_id is None or task.round > 1:
+        return []  # A later round was started by something else than this comment.
+    return _reaction(task.comment_id, task.comment_kind, content)
+
+
+def _reaction(comment_id: int, comment_kind: str | None, content: str) -> list[Wanted]:
+    if comment_kind not in ("issue_comment", "review_comment"):
+        return []  # GitHub takes no reactions on the body of a review.
+    shown = ReactionContent.model_validate(
+        {"comment_id": comment_id, "comment_kind": comment_kind, "content": content}
+    )
+    return [Wanted(SurfaceKind.REACTION, reaction_subject(comment_id), shown)]
+
+
+def _opening(settings: Settings, task: Task, familiar: Familiar) -> list[Wanted]:
     if task.lane is Lane.CONTROL:
         return []
     voice, work = _voice(settings, familiar, task), _work(task)
@@ -76,12 +102,35 @@ def closing(
             "actions": (),
         }
         return Wanted(shown.kind, shown.subject, CheckRunContent.model_validate(desired | ended))
+    if shown.kind is SurfaceKind.REACTION:
+        return Wanted(
+            shown.kind,
+            shown.subject,
+            ReactionContent.model_validate(desired | {"content": "confused"}),
+        )
     if shown.kind is SurfaceKind.STATUS_COMMENT and desired.get("state") in _OPEN_COMMENT:
         state = "superseded" if superseded else "cancelled"
         body = texts.comment_ended(voice, work, state, why)
         content = StatusCommentContent.model_validate(desired | {"state": state, "body": body})
         return Wanted(shown.kind, shown.subject, content)
     return None
+
+
+def head_moved(settings: Settings, task: Task, familiar: Familiar, head: str) -> Wanted:
+    """A review that somebody asked for, and that a push has overtaken."""
+    voice, work = _voice(settings, familiar, task), _work(task)
+    running = task.state is TaskState.RUNNING
+    bound = task.payload.get("approved_sha")
+    content = StatusCommentContent(
+        thread=task.thread,
+        familiar_id=familiar.id,
+        state="working" if running else "queued",
+        body=texts.comment_head_moved(
+            voice, work, head, running=running, bound=bound if isinstance(bound, str) else None
+        ),
+    )
+    subject = status_comment_subject(task.thread, familiar.id)
+    return Wanted(SurfaceKind.STATUS_COMMENT, subject, content)
 
 
 def _check(

@@ -158,6 +158,28 @@ class Label(Part):
     name: str
 
 
+class CheckApp(Part):
+    id: Id | None = None
+
+
+class CheckSuite(Part):
+    head_sha: CommitId | None = None
+    head_branch: str | None = None
+    app: CheckApp | None = None
+
+
+class CheckRun(Part):
+    """A Check Run of any App; ``external_id`` is ours only when ``app`` is."""
+
+    head_sha: CommitId | None = None
+    external_id: str | None = None
+    app: CheckApp | None = None
+
+
+class RequestedAction(Part):
+    identifier: str | None = None
+
+
 class Payload(Part):
     """What routing reads."""
 
@@ -171,6 +193,9 @@ class Payload(Part):
     review: Review | None = None
     label: Label | None = None
     assignee: User | None = None
+    check_run: CheckRun | None = None
+    check_suite: CheckSuite | None = None
+    requested_action: RequestedAction | None = None
 
 
 def read(body: dict[str, Any]) -> Payload:

@@ -20,12 +20,14 @@ from coven.services import Services
 from coven.store import deliveries
 from coven.store.deliveries import Delivery, Received
 from coven.values import Lane, TaskId, parse_delivery_id
-from webhooks.addressed import route_text
 from webhooks.body import BadBody, decode
+from webhooks.clicked import route_people
+from webhooks.followups import needs_ledger, resolve
 from webhooks.lookup import ClientFactory, Lookup
 from webhooks.payloads import BadPayload, Facts, facts_of
-from webhooks.recorder import Recorder, Settled
-from webhooks.routing import Ignored, Intent, Needs, route
+from webhooks.recorder import Recorder
+from webhooks.routing import Ignored, Intent, Needs, Routed, route
+from webhooks.settled import Settled
 from webhooks.signature import verified
 from webhooks.trust import Admitted, Rights, admit, wants_rights
 
@@ -117,7 +119,9 @@ class Receiver:
         received = _with(received, facts)
         with telemetry.bound(installation=facts.installation_id, repository=facts.repo_name):
             try:
-                routed = route(received.event, body, facts, self._services.settings, route_text)
+                routed = self._resolve(
+                    route(received.event, body, facts, self._services.settings, route_people)
+                )
             except BadPayload as error:
                 return self._reject(received, known, error.reason)
             decided: list[Admitted | Ignored] = (
@@ -131,6 +135,15 @@ class Receiver:
         settled = self._recorder.again(known, received.received_at)
         self._wake(settled)
         return self._answer(settled)
+
+    def _resolve(self, routed: Routed) -> tuple[Intent, ...] | Ignored:
+        """Look up what the delivery refers to: earlier work, or a question that waits."""
+        if isinstance(routed, Ignored) and routed.answer is None:
+            return routed
+        if isinstance(routed, tuple) and not needs_ledger(routed):
+            return routed
+        with self._services.store.read() as tx:
+            return resolve(tx, routed)
 
     def _admit(self, intents: tuple[Intent, ...]) -> list[Admitted | Ignored]:
         """Look the rights up, all within one budget, and decide."""

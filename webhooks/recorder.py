@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from coven.answers import WAITING_FOR_ANSWER, with_answer
 from coven.services import Services
-from coven.store import deliveries, intake, surfaces, tasks
+from coven.store import deliveries, intake, tasks
 from coven.store.deliveries import Delivery, Received
 from coven.store.engine import Tx
-from coven.store.tasks import Ending, NewTask, Task
+from coven.store.tasks import NewTask, Task
 from coven.values import DeliveryId, Lane, RepoId, TaskId, TaskState, new_task_id
 from webhooks import first_surface
 from webhooks.addressed import deleted_reason
 from webhooks.payloads import clean
-from webhooks.routing import BODY_CHARS, TITLE_CHARS, Cancel, Ignored, Intent
+from webhooks.routing import BODY_CHARS, TITLE_CHARS, Ignored, Intent
+from webhooks.settled import Settled
+from webhooks.stops import Stops
 from webhooks.trust import APPROVAL_PATIENCE, WAITING_FOR_APPROVAL, Admitted
 
 COMMIT = "webhook.commit"
@@ -30,23 +33,14 @@ DELETION_MEMORY = timedelta(days=1)
 PAUSE_WINDOW = timedelta(minutes=10)
 PAUSE_RUNS = 10
 """Sessions that people may ask for on one thread within the window; a loop would make more."""
-THREAD_LOOKBACK = 100
+CLICKS = ("check_run:", "check_suite:")
+"""How the reason of work begins that somebody clicked for."""
+CLICK_WINDOW = timedelta(minutes=1)
+"""Equal clicks within this time are one click that was delivered twice."""
 
 
 class _Lost(Exception):
     """Another request wrote this delivery first; everything here is rolled back."""
-
-
-@dataclass
-class Settled:
-    """What was written, and whom to wake for it."""
-
-    routing: str = ""
-    task_id: TaskId | None = None
-    duplicate: bool = False
-    sessions: list[TaskId] = field(default_factory=list)
-    controls: list[TaskId] = field(default_factory=list)
-    publications: list[TaskId] = field(default_factory=list)
 
 
 class Recorder:
@@ -55,6 +49,7 @@ class Recorder:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._settings = services.settings
+        self._stops = Stops(services.settings)
 
     def settle(
         self,
@@ -102,7 +97,7 @@ class Recorder:
         settled.task_id = task.id
         if revived.trust_evidence.get("source") != "unavailable":
             self._show(tx, revived, now, settled)
-        _ring_for(revived, settled)
+        settled.ring_for(revived)
 
     def _write(self, tx: Tx, row: Received, known: Delivery | None) -> None:
         if known is None:
@@ -117,7 +112,9 @@ class Recorder:
     ) -> tuple[str, TaskId | None]:
         if isinstance(item, Ignored):
             if item.cancel is not None:
-                self._cancel(tx, item.cancel, received.received_at, settled)
+                self._stops.cancel(tx, item.cancel, received.received_at, settled)
+            if item.gone is not None:
+                self._stops.tenant_gone(tx, item.gone, received.received_at)
             return f"ignored:{item.reason}", None
         intent = item.intent
         intake.lock_thread(intent.installation_id, tx, intent.repo_id, intent.thread)
@@ -125,20 +122,56 @@ class Recorder:
         if reason is not None:
             return f"ignored:{reason}", None
         new = self._new_task(received, item)
+        if intent.resumes is not None and item.show:
+            return self._resume(tx, intent, intent.resumes, received.received_at, settled)
         if intent.automatic:
-            self._supersede_older(tx, new, settled)
+            self._stops.supersede_older(tx, new, settled)
         if not tasks.insert_new(intent.installation_id, tx, new):
             holder = tasks.live_with_key(intent.installation_id, tx, intent.semantic_key)
-            return f"ignored:already_queued{f':{holder.id}' if holder else ''}", None
+            if holder is not None and _waits_for_words(holder) and item.show:
+                return self._resume(tx, intent, holder.id, received.received_at, settled)
+            stopping = holder is not None and holder.cancel_requested_at is not None
+            again = replace(
+                new, semantic_key=f"{new.semantic_key}:{holder.id[:8]}" if holder else ""
+            )
+            if not stopping or not tasks.insert_new(intent.installation_id, tx, again):
+                return f"ignored:already_queued{f':{holder.id}' if holder else ''}", None
         task = tasks.get(intent.installation_id, tx, new.id)
         assert task is not None
         if "approved_sha" in task.payload and item.show:
-            self._settle_waiting(tx, task, settled)
+            self._stops.settle_waiting(tx, task, settled)
         if item.show:
             self._show(tx, task, received.received_at, settled)
-        _ring_for(task, settled)
+        settled.ring_for(task)
         routing = f"ignored:{intent.ignored_as}" if intent.ignored_as else f"task:{task.id}"
         return routing, task.id
+
+    def _behind(self, tx: Tx, new: NewTask, holder: Task | None) -> bool:
+        """Queue behind work that was told to stop and has not ended yet: that is not this work."""
+        if holder is None or holder.cancel_requested_at is None:
+            return False
+        again = replace(new, semantic_key=f"{new.semantic_key}:{holder.id[:8]}")
+        return tasks.insert_new(new.installation_id, tx, again)
+
+    def _resume(
+        self, tx: Tx, intent: Intent, waiting: TaskId, now: datetime, settled: Settled
+    ) -> tuple[str, TaskId | None]:
+        """A person with write access said what a task waits for: it goes on in its next round."""
+        task = tasks.get(intent.installation_id, tx, waiting)
+        if task is None or not _waits_for_words(task):
+            return "ignored:not_addressed", None
+        said = intent.payload.get("answer") or intent.payload.get("comment_body")
+        text = said if isinstance(said, str) else ""
+        by = intent.actor.login if intent.actor else None
+        payload = with_answer(task, text, by, intent.comment_id, self._services.redactor.text)
+        resumed = tasks.resume(intent.installation_id, tx, waiting, now, payload=payload)
+        if resumed is None:
+            return "ignored:not_addressed", None
+        self._show(tx, resumed, now, settled)
+        for wanted in first_surface.taken(intent.comment_id or 0, intent.comment_kind):
+            self._stops.desire(tx, resumed, wanted, now, settled)
+        settled.ring_for(resumed)
+        return f"task:{resumed.id}", resumed.id
 
     def _seen(self, tx: Tx, received: Received, item: Admitted) -> str | None:
         """Why this is no new work after all, or None."""
@@ -146,7 +179,7 @@ class Recorder:
         tenant, repo = intent.installation_id, intent.repo_id
         digest = hashlib.sha256(received.body).hexdigest()
         same = intake.task_of_same_body(tenant, tx, received.event, digest, received.id)
-        if same is not None:
+        if same is not None and not self._clicked_again(tx, intent, same, now):
             return f"same_event:{same}"
         if intent.comment_id is not None and intent.comment_kind is not None:
             kind, comment = intent.comment_kind, intent.comment_id
@@ -159,10 +192,38 @@ class Recorder:
                 return "comment_deleted"
         if intent.automatic:
             return self._stale(tx, intent)
+        stopped = self._stopped_before(tx, intent)
+        if stopped is not None:
+            return f"cancelled:{stopped}"
         if intent.lane is not Lane.CONTROL:
             since = now - PAUSE_WINDOW
             if intake.asked_since(tenant, tx, repo, intent.thread, since) >= PAUSE_RUNS:
                 return "thread_paused"
+        return None
+
+    def _clicked_again(self, tx: Tx, intent: Intent, same: TaskId, now: datetime) -> bool:
+        """A button has no id of its own, so two clicks may be equal to the byte."""
+        earlier = tasks.get(intent.installation_id, tx, same)
+        return (
+            intent.reason.startswith(CLICKS)
+            and earlier is not None
+            and earlier.created_at <= now - CLICK_WINDOW
+        )
+
+    def _stopped_before(self, tx: Tx, intent: Intent) -> TaskId | None:
+        """The ``cancel`` that was written after this command, though it arrived first."""
+        if intent.comment_id is None or intent.source_at is None or intent.lane is Lane.CONTROL:
+            return None
+        listed = tasks.on_thread(intent.installation_id, tx, intent.repo_id, intent.thread)
+        for task in listed:
+            if (
+                task.verb == "cancel"
+                and task.lane is Lane.CONTROL
+                and task.state is TaskState.COMPLETED
+                and task.familiar_id == intent.familiar.id
+                and task.source_at > intent.source_at
+            ):
+                return task.id
         return None
 
     def _stale(self, tx: Tx, intent: Intent) -> str | None:
@@ -172,90 +233,20 @@ class Recorder:
         if earlier is not None and earlier.state in (TaskState.COMPLETED, TaskState.FAILED):
             done = earlier.state is TaskState.COMPLETED
             return f"{'already_reviewed' if done else 'review_failed'}:{earlier.id}"
-        if earlier is not None and earlier.finished_at is None:
+        stopping = earlier is not None and earlier.cancel_requested_at is not None
+        if earlier is not None and earlier.finished_at is None and not stopping:
             return f"already_queued:{earlier.id}"
         newest = tasks.newest_head_at(tenant, tx, intent.repo_id, intent.thread)
         if newest is not None and intent.source_at is not None and intent.source_at < newest:
             return "stale_head"
         return None
 
-    def _supersede_older(self, tx: Tx, new: NewTask, settled: Settled) -> None:
-        older = tasks.older_automatic_reviews(
-            new.installation_id, tx, new.repo_id, new.thread, new.familiar_id, new.source_at
-        )
-        why = f"superseded: a newer version was pushed ({(new.head_sha or '')[:12]})"
-        for task in older:
-            self._stop(tx, task, TaskState.SUPERSEDED, why, new.created_at, settled, new.id)
-
-    def _settle_waiting(self, tx: Tx, by: Task, settled: Settled) -> None:
-        """A maintainer asked for an exact commit: what waited for that is answered."""
-        listed = tasks.on_thread(by.installation_id, tx, by.repo_id, by.thread, THREAD_LOOKBACK)
-        for task in listed:
-            if (
-                task.state is TaskState.WAITING
-                and task.waiting_for == WAITING_FOR_APPROVAL
-                and task.familiar_id == by.familiar_id
-                and task.automatic
-            ):
-                why = "superseded: a maintainer asked for a review"
-                self._stop(tx, task, TaskState.SUPERSEDED, why, by.created_at, settled, by.id)
-
-    def _cancel(self, tx: Tx, cancel: Cancel, now: datetime, settled: Settled) -> None:
-        tenant, repo = cancel.installation_id, cancel.repo_id
-        intake.lock_thread(tenant, tx, repo, cancel.thread)
-        for task in tasks.on_thread(tenant, tx, repo, cancel.thread, THREAD_LOOKBACK):
-            pointless = (
-                task.automatic and task.lane is Lane.REVIEW
-                if cancel.comment_id is None
-                else task.comment_id == cancel.comment_id
-            )
-            if cancel.at is not None and task.source_at > cancel.at:
-                continue
-            if pointless and task.finished_at is None:
-                why = f"cancelled: {cancel.why}"
-                self._stop(tx, task, TaskState.CANCELLED, why, now, settled, None)
-
-    def _stop(
-        self,
-        tx: Tx,
-        task: Task,
-        state: TaskState,
-        why: str,
-        now: datetime,
-        settled: Settled,
-        by: TaskId | None,
-    ) -> None:
-        """Settle an idle task with what it shows, or ask a running one to stop."""
-        tenant = task.installation_id
-        end = Ending(state, state.value, detail=why)
-        ended = tasks.settle_idle(tenant, tx, task.id, now, end, by)
-        if ended is None:
-            tasks.request_cancel(tenant, tx, task.id, now, why, by)
-            return
-        familiar = self._settings.familiar(task.familiar_id)
-        if familiar is None:
-            return
-        sentence = f"{why.partition(': ')[2].capitalize()}."
-        for shown in surfaces.of_task(tenant, tx, task.id):
-            wanted = first_surface.closing(self._settings, ended, familiar, shown, sentence)
-            if wanted is not None:
-                self._desire(tx, ended, wanted, now, settled)
-
     def _show(self, tx: Tx, task: Task, now: datetime, settled: Settled) -> None:
         familiar = self._settings.familiar(task.familiar_id)
         if familiar is None:
             return
         for wanted in first_surface.opening(self._settings, task, familiar):
-            self._desire(tx, task, wanted, now, settled)
-
-    def _desire(
-        self, tx: Tx, task: Task, wanted: first_surface.Wanted, now: datetime, settled: Settled
-    ) -> None:
-        content = wanted.content.model_dump(mode="json")
-        tenant = task.installation_id
-        surfaces.desire(tenant, tx, task, wanted.kind, wanted.subject, content, now)
-        if task.id not in settled.publications:
-            settled.publications.append(task.id)
+            self._stops.desire(tx, task, wanted, now, settled)
 
     def _new_task(self, received: Received, item: Admitted) -> NewTask:
         intent, now = item.intent, received.received_at
@@ -302,8 +293,13 @@ class Recorder:
             state=item.state,
             waiting_for=WAITING_FOR_APPROVAL if waiting else None,
             expires_at=now + APPROVAL_PATIENCE if waiting else None,
+            parent_task_id=intent.parent_task_id,
             created_at=now,
         )
+
+
+def _waits_for_words(task: Task) -> bool:
+    return task.state is TaskState.WAITING and task.waiting_for == WAITING_FOR_ANSWER
 
 
 def _redacted(payload: dict[str, Any], redact: Callable[[str], str]) -> dict[str, Any]:
@@ -312,13 +308,6 @@ def _redacted(payload: dict[str, Any], redact: Callable[[str], str]) -> dict[str
         name: clean(redact(value), BODY_CHARS) if isinstance(value, str) else value
         for name, value in payload.items()
     }
-
-
-def _ring_for(task: Task, settled: Settled) -> None:
-    if task.state is not TaskState.QUEUED:
-        return
-    ring = settled.controls if task.lane is Lane.CONTROL else settled.sessions
-    ring.append(task.id)
 
 
 def _headline(outcomes: list[tuple[str, TaskId | None]]) -> tuple[str, TaskId | None]:

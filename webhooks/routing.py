@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from coven.settings.models import External, Familiar, ReviewPolicy, Scope, Settings
-from coven.values import InstallationId, Lane, RepoId, RepoName
+from coven.values import InstallationId, Lane, RepoId, RepoName, TaskId
 from webhooks.payloads import (
     BadPayload,
     Facts,
@@ -40,6 +40,9 @@ HANDLED: dict[str, frozenset[str]] = {
     "issue_comment": frozenset({"created", "deleted"}),
     "pull_request_review_comment": frozenset({"created", "deleted"}),
     "pull_request_review": frozenset({"submitted"}),
+    "check_run": frozenset({"rerequested", "requested_action"}),
+    "check_suite": frozenset({"rerequested"}),
+    "installation": frozenset({"deleted", "suspend"}),
 }
 """Events and actions that can lead to something; the rest is recorded as ignored."""
 
@@ -101,6 +104,10 @@ class Intent(Place):
     base_ref: str | None = None
     ignored_as: str | None = None
     """The delivery is recorded as ignored for this reason; the task only says so on the thread."""
+    parent_task_id: TaskId | None = None
+    """The task that this one repeats or goes on from."""
+    resumes: TaskId | None = None
+    """The waiting task that this comment answers."""
 
     @property
     def automatic(self) -> bool:
@@ -128,14 +135,49 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class Gone:
+    """The App may not work for this installation any more."""
+
+    installation_id: InstallationId
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Words that give no command. They matter when a task on this thread waits for an answer."""
+
+    scene: Scene
+    thread: int
+    text: str
+    comment_id: int
+    comment_kind: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Ignored:
     """No work is wanted, and why."""
 
     reason: str
     cancel: Cancel | None = None
+    gone: Gone | None = None
+    answer: Answer | None = field(default=None, compare=False)
+    """Unless a task waits for these words: only the ledger knows."""
 
 
-Routed = tuple[Intent, ...] | Ignored
+@dataclass(frozen=True, slots=True)
+class Click:
+    """A button on one of our Check Runs; which work it belongs to stands in the ledger."""
+
+    scene: Scene
+    wanted: Literal["rerun", "fix", "deepen"]
+    head_sha: str
+    external_id: str | None
+    """None: every Check Run of ours on this head."""
+    branch: str | None = None
+
+
+Routed = tuple[Intent, ...] | Ignored | Click
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +224,12 @@ def route(
     body: dict[str, Any],
     facts: Facts,
     settings: Settings,
-    commands: Callable[[Scene], Routed],
+    people: Callable[[Scene], Routed],
 ) -> Routed:
     """What a delivery asks for. Raises ``BadPayload`` when a field that matters is unusable.
 
-    ``commands`` routes the events whose text people wrote (:mod:`webhooks.addressed`).
+    ``people`` routes what people wrote (:mod:`webhooks.addressed`) or clicked
+    (:mod:`webhooks.clicked`).
     """
     if event == "ping":
         return Ignored("ping")
@@ -197,6 +240,8 @@ def route(
     payload = read(body)
     if payload.installation is None:
         return Ignored("no_installation")
+    if event == "installation":
+        return _uninstalled(payload.installation.id, facts.action)
     if payload.repository is None:
         return Ignored("no_repository")
     place = _place(payload.installation.id, payload.repository)
@@ -214,7 +259,14 @@ def route(
         return Ignored("repository_archived")
     if event == "issues":
         return _issue(scene)
-    return commands(scene)
+    return people(scene)
+
+
+def _uninstalled(installation: int, action: str) -> Ignored:
+    deleted = action == "deleted"
+    why = "the App was uninstalled" if deleted else "the App was suspended"
+    reason = "installation_deleted" if deleted else "installation_suspended"
+    return Ignored(reason, gone=Gone(InstallationId(installation), why))
 
 
 def _pull_request(scene: Scene) -> Routed:

@@ -22,3 +22,11 @@ def needs_pull_request(handle: str) -> str:
         f"**Next:** write {code_span(f'@{handle} review')} on a pull request, or "
         f"{code_span(f'@{handle} fix')} here for a draft pull request."
     )
+
+
+def nothing_to_retry(handle: str) -> str:
+    """``retry`` on a thread where nothing of this familiar has ended."""
+    return (
+        "Nothing has ended on this thread yet, so there is nothing to do again.\n\n"
+        f"**Next:** write {code_span(f'@{handle} help')} for what can be asked for."
+    )

@@ -89,7 +89,7 @@ def admit(intent: Intent, rights: Rights, author: Rights | None = None) -> Admit
         return _automatic(intent, rights, scope)
     writes = scope is TrustScope.MAINTAINER
     if rights.confirmed and intent.needs is Needs.WRITE and not writes:
-        return Ignored("actor_lacks_write")
+        return Ignored("waiting_not_for_you" if intent.resumes else "actor_lacks_write")
     if rights.confirmed and _RANK[scope] < _RANK[TrustScope.COLLABORATOR]:
         return Ignored("actor_not_collaborator")
     if intent.from_fork:

@@ -10,6 +10,7 @@ import re
 import secrets
 from dataclasses import dataclass
 
+from coven.answers import answers_of
 from coven.contract.brief import (
     AddressReviewComment,
     BriefFamiliar,
@@ -41,6 +42,11 @@ _HUNK_BYTES = 8 * 1024
 _TITLE_CHARS = 256
 # What stands before the "@" of a web URL reads as a credential, so the contract refuses it.
 _USERINFO = re.compile(r"(?i)(https?://)[^\s/?#\"'<>@\[]{1,4096}@")
+DEEPEN = (
+    "Go deeper than usual: read the files around the change that it depends on or that depend on "
+    "it, name them as supporting files, run the tests that cover the change, and say what could "
+    "not be checked."
+)
 _UNTRUSTED = frozenset({TrustScope.EXTERNAL, TrustScope.FORK_PR})
 
 
@@ -169,7 +175,8 @@ def _preamble(pieces: Pieces) -> str:
 
 def _branch_rule(pieces: Pieces) -> str:
     if pieces.task.lane is not Lane.FIX:
-        return "This is a review: change no file, make no commit and push nothing."
+        rule = "This is a review: change no file, make no commit and push nothing."
+        return f"{rule}\n{DEEPEN}" if pieces.task.verb == "deepen" else rule
     branch = pieces.workspace.branch
     if pieces.settings.worker.profile == "coven-code":
         return (
@@ -251,9 +258,24 @@ def _task(pieces: Pieces) -> tuple[Trigger, FixIssue | AddressReviewComment | Re
 def _issue_body(pieces: Pieces) -> str:
     body = pieces.untrusted(pieces.payload("body"))
     extra = pieces.untrusted(pieces.payload("args"), _HUNK_BYTES)
-    if not extra:
+    if extra:
+        extra = f"The request that started this work adds:\n{extra}"
+    told = _answers(pieces)
+    if not extra and not told:
         return body
-    return pieces.clean(f"{body}\n\nThe request that started this work adds:\n{extra}".strip())
+    return pieces.clean("\n\n".join(filter(None, (body, extra, told))))
+
+
+def _answers(pieces: Pieces) -> str:
+    """What was asked before, and what people with write access answered; empty without any."""
+    rounds = [
+        f"Question: {pieces.untrusted(question, _HUNK_BYTES)}\n"
+        f"Answer: {pieces.untrusted(answer, _HUNK_BYTES)}"
+        for question, answer in answers_of(pieces.task)
+    ]
+    if not rounds:
+        return ""
+    return fenced("earlier questions and their answers (data)", "\n\n".join(rounds), pieces.nonce)
 
 
 def _wish(pieces: Pieces, default: str) -> str:
@@ -261,7 +283,7 @@ def _wish(pieces: Pieces, default: str) -> str:
     asked = pieces.untrusted(pieces.payload("comment_body"))
     thread = "\n\n".join(filter(None, (pieces.title(), pieces.untrusted(pieces.payload("body")))))
     described = fenced("title and description (data)", thread, pieces.nonce)
-    return pieces.clean("\n\n".join(filter(None, (default, asked, described))))
+    return pieces.clean("\n\n".join(filter(None, (default, asked, _answers(pieces), described))))
 
 
 def _review_context(pieces: Pieces) -> ReviewContext | None:

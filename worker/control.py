@@ -18,12 +18,14 @@ from coven.texts import Voice
 from coven.trust import scope_of
 from coven.values import SurfaceKind, TaskId, TaskState, TrustScope, new_token
 from coven.verbs import HELP, VERBS
-from worker import settle
+from worker import conversation, settle
 from worker.recheck import permission_of
 from worker.show import Surfacing, voice_of
 
 _log = structlog.get_logger(__name__)
 
+WRITERS = frozenset({"cancel", "answer"})
+"""What only people with write access may do."""
 ANSWERED = (TrustScope.MAINTAINER, TrustScope.COLLABORATOR)
 
 
@@ -66,13 +68,23 @@ def _answer(services: Services, task: Task, familiar: Familiar | None) -> None:
     if familiar is None:
         _end(services, task, TaskState.FAILED, "misconfigured", [])
         return
-    if not _may_ask(services, task):
-        _end(services, task, TaskState.CANCELLED, "actor_not_collaborator", [])
+    writes = task.verb in WRITERS
+    if not _may_ask(services, task, (TrustScope.MAINTAINER,) if writes else ANSWERED):
+        why = "actor_lacks_write" if writes else "actor_not_collaborator"
+        _end(services, task, TaskState.CANCELLED, why, [])
         return
     voice = voice_of(services.settings, familiar, task)
-    body = _reply(services, task, voice)
+    if task.verb == "answer":
+        resumed = conversation.hand_over(services, task)
+        _end(services, task, TaskState.COMPLETED, "handed_over" if resumed else "too_late", [])
+        return
+    if task.verb == "cancel":
+        stopped = conversation.stop_requested(services, task, familiar)
+        body = conversation.stopped_text(voice, stopped) if stopped else None
+    else:
+        body = _reply(services, task, voice)
     wanted = []
-    if task.comment_id is not None:
+    if task.comment_id is not None and body is not None:
         content = ReplyContent.model_validate(
             {
                 "thread": task.thread,
@@ -83,7 +95,9 @@ def _answer(services: Services, task: Task, familiar: Familiar | None) -> None:
             }
         )
         wanted.append(Surfacing(SurfaceKind.REPLY, reply_subject(task.comment_id), content))
-    _end(services, task, TaskState.COMPLETED, "answered", wanted)
+    # Unknown words, and commands that could not be taken, are answered and not done.
+    good = body is not None and task.verb in VERBS and not task.payload.get("reply_body")
+    _end(services, task, TaskState.COMPLETED, "answered", wanted, good=good)
 
 
 def _reply(services: Services, task: Task, voice: Voice) -> str:
@@ -105,9 +119,10 @@ def _row(task: Task) -> tuple[str, str, str]:
     return what, state, said or task.detail or (task.head_sha or "")[:12]
 
 
-def _may_ask(services: Services, task: Task) -> bool:
-    # Confirmed at receipt is good enough for an answer; unconfirmed is looked at here.
-    if task.trust_scope in ANSWERED:
+def _may_ask(services: Services, task: Task, enough: tuple[TrustScope, ...]) -> bool:
+    # Confirmed at receipt is good enough for an answer; unconfirmed is looked at here. Who was
+    # confirmed and not good enough made no task, so a fork's scope is the content's, not theirs.
+    if task.trust_scope in enough or task.trust_evidence.get("source") == "permission_api":
         return True
     if task.trust_evidence.get("source") != "unavailable":
         return False
@@ -115,13 +130,19 @@ def _may_ask(services: Services, task: Task) -> bool:
     permission: Permission | None = permission_of(client, task.actor_login, task.actor_id)
     private = client.repository().private
     collaborator = not private and client.is_collaborator(task.actor_login or "")
-    return scope_of(permission, collaborator=collaborator, private=private) in ANSWERED
+    return scope_of(permission, collaborator=collaborator, private=private) in enough
 
 
 def _end(
-    services: Services, task: Task, state: TaskState, outcome: str, wanted: list[Surfacing]
+    services: Services,
+    task: Task,
+    state: TaskState,
+    outcome: str,
+    wanted: list[Surfacing],
+    *,
+    good: bool | None = None,
 ) -> None:
-    settle.finish(services, task, Ending(state, outcome), AttemptEnd(outcome), wanted)
+    settle.finish(services, task, Ending(state, outcome), AttemptEnd(outcome), wanted, good=good)
 
 
 def _again(

@@ -8,6 +8,7 @@ which costs nothing.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
 
@@ -18,7 +19,7 @@ from coven.services import Services
 from coven.store import attempts, tasks
 from coven.store.tasks import Task
 
-LOOK_EVERY_SECS = 2.0
+LOOK_EVERY_SECS = 1.0
 """How often a request to stop is looked for; a running session must end within 5 s of it."""
 
 LEASE_LOST = "lease lost"
@@ -52,6 +53,9 @@ class LeaseKeeper:
         self._token = task.lease_token
         self._draining = draining
         self._stop_reason: str | None = None
+        self.on_tick: Callable[[], None] | None = None
+        """Called every ``LOOK_EVERY_SECS`` while the lease is ours; may raise
+        ``StoreUnavailable``."""
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
 
@@ -98,6 +102,8 @@ class LeaseKeeper:
                     renewed = clock.monotonic()
                 else:
                     self._look()
+                if self.on_tick is not None and self._stop_reason is None:
+                    self.on_tick()
             except StoreUnavailable as error:
                 # The lease may outlive a short fault. After that somebody else may own the task.
                 _log.warning("lease_not_renewed", why=str(error))

@@ -8,18 +8,22 @@ expiry. What happens when this process dies at any line is the reaper's business
 from __future__ import annotations
 
 import time
+from datetime import datetime
 
 import structlog
 
 from coven.errors import CovenError, InstallationGone, LeaseLost, Retry
 from coven.github.roles import Role
+from coven.publication import check_run_subject
 from coven.services import Services
-from coven.store import attempts, tasks
+from coven.store import attempts, surfaces, tasks
 from coven.store.attempts import AttemptEnd
+from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
-from coven.values import Conclusion, TaskId, TaskState, new_token
+from coven.values import Conclusion, SurfaceKind, TaskId, TaskState, new_token
 from worker import conclude, settle, show
-from worker.attempt import Attempt, Stopped
+from worker.attempt import SESSION, Attempt, Stopped
+from worker.heartbeat import Heartbeat
 from worker.lease import DRAIN, LEASE_LOST, Draining, LeaseKeeper
 from worker.recheck import AskFirst, Decline, look_again
 from worker.session import prepare, run
@@ -122,8 +126,12 @@ def _attempt(attempt: Attempt) -> None:
         )
         attempt.redactor = attempt.prepared.redactor
         attempt.keeper.note(start_sha=attempt.prepared.workspace.start_sha)
-    with attempt.during("session"):
+    with attempt.during(SESSION):
+        pulse = Heartbeat(services, task, attempt.familiar, attempt.began)
+        attempt.keeper.on_tick = pulse.tick
+        pulse.enter("the session runs")
         attempt.end, attempt.reading = run(services, attempt.prepared, attempt.keeper)
+        pulse.leave()
     with attempt.during("judging"):
         conclude.conclude(attempt, client)
 
@@ -132,6 +140,7 @@ def _amend(attempt: Attempt, facts: dict[str, object], *, ask: bool) -> Task:
     services, task = attempt.services, attempt.task
     now = services.clock.now()
     with services.store.write("task.amend") as tx:
+        facts |= _leave_old_head(attempt, tx, facts.get("head_sha"), now)
         amended = tasks.amend(
             task.installation_id, tx, task.id, task.lease_token or "", now, **facts
         )
@@ -152,6 +161,18 @@ def _amend(attempt: Attempt, facts: dict[str, object], *, ask: bool) -> Task:
     if not ask:
         services.bell.publish(amended.id)
     return amended
+
+
+def _leave_old_head(attempt: Attempt, tx: Tx, head: object, now: datetime) -> dict[str, object]:
+    """A Check Run can't move: when the head did, the old one ends and the next round begins."""
+    task = attempt.task
+    subject = check_run_subject(task.id, task.round)
+    shown = surfaces.find(task.installation_id, tx, task.repo_id, SurfaceKind.CHECK_RUN, subject)
+    if not task.is_pull or shown is None or shown.desired.get("head_sha") == head:
+        return {}
+    wanted = show.moved_on(attempt.services.settings, task, attempt.familiar, shown, str(head))
+    show.desire_all(tx, task, [wanted], now)
+    return {"round": task.round + 1}
 
 
 def _decline(attempt: Attempt, decline: Decline) -> None:

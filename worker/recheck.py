@@ -100,6 +100,13 @@ def _pull_is_unfit(task: Task, pull: PullRequest) -> Decline | None:
     if pull.state != "open":
         return Decline("closed", "The pull request is closed.", "Reopen it and ask again.")
     approved = task.payload.get("approved_sha")
+    if approved and approved != pull.head_sha and task.reason.startswith("check_"):
+        return Decline(
+            "head_moved",
+            f"This was asked for on the Check Run of {approved}, but the head is now "
+            f"{pull.head_sha}.",
+            "Use the buttons of the newer commit, or write a command.",
+        )
     if approved and approved != pull.head_sha:
         return Decline(
             "head_moved",

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from coven.errors import LeaseLost
+from coven.publication import CommentState
 from coven.services import Services
 from coven.settings.models import Familiar
 from coven.store import attempts, tasks
 from coven.store.attempts import AttemptEnd
+from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
-from coven.values import Conclusion, Lane, TaskState
-from worker import show
+from coven.values import Conclusion, Lane, TaskId, TaskState
+from worker import reactions, show
 from worker.retry import jitter, next_attempt_at
 from worker.show import Surfacing
 
@@ -29,8 +31,13 @@ def finish(
     ending: Ending,
     attempt: AttemptEnd,
     wanted: Sequence[Surfacing],
+    *,
+    good: bool | None = None,
 ) -> Task:
-    """Running -> terminal, with what people see. Raises ``LeaseLost``."""
+    """Running -> terminal, with what people see. Raises ``LeaseLost``.
+
+    ``good`` overrides what the state says about the reaction to the command.
+    """
     now = services.clock.now()
     token = _token(task)
     with services.store.write("task.finish") as tx:
@@ -38,8 +45,43 @@ def finish(
         if ended is None:
             raise LeaseLost(f"task {task.id} is not ours any more")
         attempts.finish(task.installation_id, tx, task.id, token, now, attempt)
-        show.desire_all(tx, ended, wanted, now)
+        show.desire_all(tx, ended, [*wanted, *reactions.final(tx, ended, good=good)], now)
     services.bell.publish(task.id)
+    return ended
+
+
+def end_idle(
+    services: Services,
+    tx: Tx,
+    task: Task,
+    ending: Ending,
+    *,
+    state: CommentState,
+    conclusion: Conclusion,
+    title: str,
+    why: str,
+    next_step: str | None = None,
+    by: TaskId | None = None,
+) -> Task | None:
+    """Queued or waiting -> terminal, with what people see; None when it is neither.
+
+    The caller rings for the publisher when its transaction is through.
+    """
+    now = services.clock.now()
+    ended = tasks.settle_idle(task.installation_id, tx, task.id, now, ending, by)
+    if ended is None or ended.lane is Lane.CONTROL:
+        return ended
+    wanted = show.ended(
+        services.settings,
+        ended,
+        show.familiar_of(services.settings, ended),
+        state=state,
+        conclusion=conclusion,
+        title=title,
+        why=why,
+        next_step=next_step,
+    )
+    show.desire_all(tx, ended, [*wanted, *reactions.final(tx, ended)], now)
     return ended
 
 

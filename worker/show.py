@@ -26,6 +26,7 @@ from coven.publication import (
 from coven.settings.models import Familiar, Settings
 from coven.store import surfaces
 from coven.store.engine import Tx
+from coven.store.surfaces import Surface
 from coven.store.tasks import Task
 from coven.texts import CheckText, Voice, Work
 from coven.values import Conclusion, Severity, SurfaceKind
@@ -113,6 +114,40 @@ def status_comment(task: Task, familiar: Familiar, state: CommentState, body: st
         status_comment_subject(task.thread, familiar.id),
         StatusCommentContent(thread=task.thread, familiar_id=familiar.id, state=state, body=body),
     )
+
+
+def queued(settings: Settings, task: Task, familiar: Familiar) -> list[Surfacing]:
+    """What a task shows that will start, or go on in its next round."""
+    voice, work = voice_of(settings, familiar, task), work_of(task)
+    check = check_run(task, familiar, voice, texts.check_queued(voice, work), status="queued")
+    comment = status_comment(task, familiar, "queued", texts.comment_queued(voice, work))
+    return _present(check, comment)
+
+
+def heartbeat(
+    settings: Settings, task: Task, familiar: Familiar, phase: str, seconds: float
+) -> list[Surfacing]:
+    """The Check Run of a running attempt, with the time that it took so far."""
+    voice, work = voice_of(settings, familiar, task), work_of(task)
+    text = texts.check_working(voice, work, phase, seconds, task.attempts_used)
+    return _present(check_run(task, familiar, voice, text))
+
+
+def moved_on(
+    settings: Settings, task: Task, familiar: Familiar, shown: Surface, head: str
+) -> Surfacing:
+    """How a Check Run ends whose work goes on, on a newer head."""
+    why = f"The head moved to {head} before this began, so it goes on there."
+    text = texts.check_ended(voice_of(settings, familiar, task), "Goes on at a newer commit", why)
+    ended = {
+        "status": "completed",
+        "conclusion": Conclusion.NEUTRAL,
+        "title": text.title,
+        "summary": text.summary,
+        "text": text.text,
+    }
+    content = CheckRunContent.model_validate(shown.desired | ended)
+    return Surfacing(SurfaceKind.CHECK_RUN, shown.subject, content)
 
 
 def working(

@@ -164,24 +164,21 @@ def settle_idle(services: Services) -> None:
 def _end_idle(
     services: Services, task: Task, ending: Ending, conclusion: Conclusion, why: str
 ) -> None:
-    now = services.clock.now()
     failed = ending.state is TaskState.FAILED
     with services.store.write("task.idle") as tx:
-        ended = tasks.settle_idle(task.installation_id, tx, task.id, now, ending)
-        if ended is None or ended.lane is Lane.CONTROL:
-            return
-        wanted = show.ended(
-            services.settings,
-            ended,
-            show.familiar_of(services.settings, ended),
+        ended = settle.end_idle(
+            services,
+            tx,
+            task,
+            ending,
             state="failed" if failed else "cancelled",
             conclusion=conclusion,
             title="Failed" if failed else "Ended",
             why=why,
             next_step="Write the command again if it is still wanted.",
         )
-        show.desire_all(tx, ended, wanted, now)
-    services.bell.publish(task.id)
+    if ended is not None:
+        services.bell.publish(task.id)
 
 
 def maintain_mirrors(services: Services) -> None:

@@ -196,6 +196,58 @@ class Comment:
 
 
 @dataclass(frozen=True, slots=True)
+class Reaction:
+    """Somebody's reaction to a comment."""
+
+    id: int
+    content: str
+    user_id: int | None
+    user_login: str | None
+
+    @classmethod
+    def from_json(cls, data: Json) -> Reaction:
+        """Raises ``ValueError``."""
+        user = data.get("user") or {}
+        return cls(
+            id=_int(data, "id"),
+            content=str(data.get("content") or ""),
+            user_id=_optional_int(user.get("id")),
+            user_login=user.get("login"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PullReview:
+    """A review of a pull request. ``state`` is GitHub's: ``COMMENTED``, ``CHANGES_REQUESTED``, …
+
+    GitHub may show an older review on a newer commit after a force push, so ``commit_id`` is no
+    proof of what was reviewed.
+    """
+
+    id: int
+    body: str
+    state: str
+    author_id: int | None
+    author_login: str | None
+    commit_id: str | None
+    url: str | None
+
+    @classmethod
+    def from_json(cls, data: Json) -> PullReview:
+        """Raises ``ValueError``."""
+        user = data.get("user") or {}
+        return cls(
+            id=_int(data, "id"),
+            body=data.get("body") or "",
+            state=data.get("state") or "",
+            author_id=_optional_int(user.get("id")),
+            author_login=user.get("login"),
+            commit_id=data.get("commit_id"),
+            url=data.get("html_url"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """How ``head`` stands to ``base``. ``commits`` are the ones ahead, oldest first.
 

@@ -19,6 +19,8 @@ from coven.github.models import (
     ObjectRef,
     Permission,
     PullRequest,
+    PullReview,
+    Reaction,
     Repository,
 )
 from coven.github.rest import Rest, each, understood
@@ -171,15 +173,27 @@ class RepoClient:
         """All comments on the diff, oldest first, page by page as they are read."""
         return self._comments("review_comments", "pulls", pull, "comments")
 
-    def add_reaction(self, comment_id: int, kind: str, content: str) -> None:
+    def add_reaction(self, comment_id: int, kind: str, content: str) -> int:
         """React to an ``issue_comment``, a ``review_comment`` or an ``issue`` (by its number).
 
-        The same reaction again changes nothing. Raises ``ValueError`` for another ``kind``.
+        The same reaction again changes nothing. Returns its id. Raises ``ValueError`` for another
+        ``kind``.
         """
-        place = _REACTION_PATHS.get(kind)
-        if place is None:
-            raise ValueError(f"no reactions on {kind!r}; use one of {sorted(_REACTION_PATHS)}")
-        self._write("add_reaction", "POST", {"content": content}, *place, comment_id, "reactions")
+        place = _reactions(comment_id, kind)
+        body = self._write("add_reaction", "POST", {"content": content}, *place).body
+        return understood("add_reaction", lambda: int(body["id"]))
+
+    def reactions(self, comment_id: int, kind: str) -> list[Reaction]:
+        """Everybody's reactions; ``kind`` as for :meth:`add_reaction`."""
+        found: list[Reaction] = []
+        for response in self._pages("reactions", *_reactions(comment_id, kind)):
+            found += each("reactions", response.body, Reaction.from_json)
+        return found
+
+    def remove_reaction(self, comment_id: int, kind: str, reaction_id: int) -> None:
+        """Take a reaction of ours away. Raises ``GitHubNotFound`` when it is not there."""
+        place = _reactions(comment_id, kind)
+        self._write("remove_reaction", "DELETE", {}, *place, reaction_id)
 
     # --- Check Runs
 
@@ -245,6 +259,27 @@ class RepoClient:
         answer = self._write("update_pull", "PATCH", fields, "pulls", number).body
         return understood("update_pull", lambda: PullRequest.from_json(answer))
 
+    # --- reviews
+
+    def list_reviews(self, pull: int) -> Iterator[PullReview]:
+        """Reviews of a pull request, oldest first, page by page as they are read."""
+        for response in self._pages("list_reviews", "pulls", pull, "reviews"):
+            yield from each("list_reviews", response.body, PullReview.from_json)
+
+    def create_review(self, pull: int, body: Mapping[str, Any]) -> PullReview:
+        """Write one review from the documented request body; all of its comments or nothing."""
+        return self._write_review("create_review", "POST", body, "pulls", pull, "reviews")
+
+    def update_review(self, pull: int, review_id: int, body: str) -> PullReview:
+        """Replace the text of our review; its comments stay."""
+        place = ("pulls", pull, "reviews", review_id)
+        return self._write_review("update_review", "PUT", {"body": body}, *place)
+
+    def dismiss_review(self, pull: int, review_id: int, message: str) -> PullReview:
+        """Withdraw our request for changes; the message is shown."""
+        place = ("pulls", pull, "reviews", review_id, "dismissals")
+        return self._write_review("dismiss_review", "PUT", {"message": message}, *place)
+
     # --- how a call is made
 
     def _comments(self, operation: str, *place: str | int) -> Iterator[Comment]:
@@ -254,6 +289,12 @@ class RepoClient:
     def _write_comment(self, operation: str, method: str, body: str, *place: str | int) -> Comment:
         answer = self._write(operation, method, {"body": body}, *place).body
         return understood(operation, lambda: Comment.from_json(answer))
+
+    def _write_review(
+        self, operation: str, method: str, body: Mapping[str, Any], *place: str | int
+    ) -> PullReview:
+        answer = self._write(operation, method, body, *place).body
+        return understood(operation, lambda: PullReview.from_json(answer))
 
     def _write_object(
         self, operation: str, method: str, body: Mapping[str, Any], *place: str | int
@@ -306,6 +347,13 @@ class RepoClient:
                 f"not {self._key.repo_id}",
                 status=404,
             )
+
+
+def _reactions(comment_id: int, kind: str) -> tuple[str | int, ...]:
+    place = _REACTION_PATHS.get(kind)
+    if place is None:
+        raise ValueError(f"no reactions on {kind!r}; use one of {sorted(_REACTION_PATHS)}")
+    return (*place, comment_id, "reactions")
 
 
 def _is_head(pull: PullRequest, wanted: str) -> bool:

@@ -14,7 +14,12 @@ from typing import Any
 import psutil
 from sqlalchemy import select
 
-from coven.publication import CheckRunContent, PullRequestContent, StatusCommentContent
+from coven.publication import (
+    CheckRunContent,
+    PullRequestContent,
+    ReactionContent,
+    StatusCommentContent,
+)
 from coven.settings.models import Settings
 from coven.store.engine import Store
 from coven.store.surfaces import FIELDS as SURFACE_FIELDS
@@ -139,6 +144,8 @@ def _differences(surface: Surface, repo: Mapping[str, Json]) -> Iterator[str]:
             yield "there is no such comment"
         elif body not in comment["body"]:
             yield "the comment says something else"
+    elif surface.kind is SurfaceKind.REACTION:
+        yield from _reaction(surface, repo)
     elif surface.kind is SurfaceKind.PULL_REQUEST:
         wanted = PullRequestContent.model_validate(surface.desired)
         pull = next((p for p in repo["pulls"] if p["number"] == surface.object_id), None)
@@ -148,6 +155,16 @@ def _differences(surface: Surface, repo: Mapping[str, Json]) -> Iterator[str]:
         yield from _differs("head", pull["head"]["ref"], wanted.head)
         yield from _differs("base", pull["base"]["ref"], wanted.base)
         yield from _differs("title", pull["title"], wanted.title)
+
+
+def _reaction(surface: Surface, repo: Mapping[str, Json]) -> Iterator[str]:
+    content = ReactionContent.model_validate(surface.desired)
+    part = "comments" if content.comment_kind == "issue_comment" else "review_comments"
+    comment = _by_id(repo[part], content.comment_id)
+    if comment is None:
+        return  # deleted by a person after it was published
+    shown = {name for name in ("eyes", "rocket", "confused") if comment["reactions"][name]}
+    yield from _differs("reaction", shown, {content.content})
 
 
 def _nothing_twice(state: Mapping[str, Json]) -> Iterator[str]:

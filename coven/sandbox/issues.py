@@ -195,6 +195,23 @@ def list_review_comment_reactions(call: Call) -> Answer:
     return call.page(found, lambda r: render.reaction(call.hub, r))
 
 
+def _unreact(call: Call, reactions: list[Reaction]) -> Answer:
+    wanted = call.number("reaction_id")
+    found = next((r for r in reactions if r.id == wanted), None)
+    if found is None or found.user_id != call.bot_id:
+        raise not_found()
+    reactions.remove(found)
+    return Answer(status=204)
+
+
+def remove_comment_reaction(call: Call) -> Answer:
+    return _unreact(call, _comment(call, "write").reactions)
+
+
+def remove_review_comment_reaction(call: Call) -> Answer:
+    return _unreact(call, _review_comment(call).reactions)
+
+
 # Labels and assignees
 
 
@@ -305,6 +322,13 @@ ROUTES = (
     Route("POST", f"{_N}/reactions", react_to_issue, _EITHER_WRITE, creates=True),
     Route("GET", f"{_C}/reactions", list_comment_reactions, _EITHER_READ),
     Route("POST", f"{_C}/reactions", react_to_comment, _EITHER_WRITE, creates=True),
+    Route("DELETE", f"{_C}/reactions/<reaction_id>", remove_comment_reaction, _EITHER_WRITE),
+    Route(
+        "DELETE",
+        f"{_R}/pulls/comments/<comment_id>/reactions/<reaction_id>",
+        remove_review_comment_reaction,
+        "pull_requests=write",
+    ),
     Route(
         "GET",
         f"{_R}/pulls/comments/<comment_id>/reactions",

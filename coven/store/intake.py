@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, or_, select, text
 
 from coven.store.engine import Tx
 from coven.store.tables import deliveries, tasks
 from coven.store.task_rows import FIELDS, Task, from_row
-from coven.values import DeliveryId, InstallationId, RepoId, TaskId
+from coven.values import LIVE_STATES, DeliveryId, InstallationId, RepoId, TaskId
 
 
 def lock_thread(installation: InstallationId, tx: Tx, repo: RepoId, thread: int) -> None:
@@ -105,3 +105,40 @@ def asked_since(
         )
     ).scalar_one()
     return count
+
+
+def tasks_of_head(
+    installation: InstallationId,
+    tx: Tx,
+    repo: RepoId,
+    head_sha: str,
+    branch: str | None,
+    limit: int = 20,
+) -> list[Task]:
+    """The newest session tasks whose Check Runs may sit on this commit, or whose branch it is."""
+    place = tasks.c.head_sha == head_sha
+    if branch is not None:
+        place = or_(place, tasks.c.branch == branch)
+    rows = tx.execute(
+        select(*FIELDS)
+        .where(
+            tasks.c.installation_id == installation,
+            tasks.c.repo_id == repo,
+            tasks.c.lane != "control",
+            place,
+        )
+        .order_by(tasks.c.seq.desc())
+        .limit(limit)
+    )
+    return [from_row(row) for row in rows]
+
+
+def live_tasks(installation: InstallationId, tx: Tx, limit: int = 5_000) -> list[Task]:
+    """Everything of this installation that runs or may still run."""
+    rows = tx.execute(
+        select(*FIELDS)
+        .where(tasks.c.installation_id == installation, tasks.c.state.in_(LIVE_STATES))
+        .order_by(tasks.c.seq)
+        .limit(limit)
+    )
+    return [from_row(row) for row in rows]

@@ -18,7 +18,7 @@ from coven.services import Services
 from coven.store import pacing, surfaces, tasks
 from coven.store.surfaces import Surface
 from coven.values import SurfaceKind, SurfaceState, TaskId, new_token
-from worker.publish import check_run, pull_request, reply, status_comment
+from worker.publish import check_run, pull_request, reaction, reply, status_comment
 from worker.publish.decide import (
     MAX_TRIES,
     PER_HOUR,
@@ -40,6 +40,7 @@ KINDS: Mapping[SurfaceKind, Callable[[Hold], Published]] = MappingProxyType(
         SurfaceKind.STATUS_COMMENT: status_comment.publish,
         SurfaceKind.REPLY: reply.publish,
         SurfaceKind.PULL_REQUEST: pull_request.publish,
+        SurfaceKind.REACTION: reaction.publish,
     }
 )
 

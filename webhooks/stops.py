@@ -1,0 +1,129 @@
+"""Ending live work in the receiver's transaction: superseded, cancelled, or without a tenant.
+
+Idle tasks end at once, with what they show; running ones are asked to stop, and their worker
+shows it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from coven.settings.models import Settings
+from coven.store import intake, surfaces, tasks
+from coven.store.engine import Tx
+from coven.store.tasks import Ending, NewTask, Task
+from coven.values import LIVE_STATES, Lane, TaskId, TaskState
+from webhooks import first_surface
+from webhooks.routing import Cancel, Gone
+from webhooks.settled import Settled
+from webhooks.trust import WAITING_FOR_APPROVAL
+
+THREAD_LOOKBACK = 100
+
+
+class Stops:
+    """Stops what a delivery makes pointless."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def supersede_older(self, tx: Tx, new: NewTask, settled: Settled) -> None:
+        """A newer head: older automatic reviews end, and what people asked for is told of it."""
+        older = tasks.older_automatic_reviews(
+            new.installation_id, tx, new.repo_id, new.thread, new.familiar_id, new.source_at
+        )
+        why = f"superseded: a newer version was pushed ({(new.head_sha or '')[:12]})"
+        for task in older:
+            self._stop(tx, task, TaskState.SUPERSEDED, why, new.created_at, settled, new.id)
+        self._tell(tx, new, settled)
+
+    def settle_waiting(self, tx: Tx, by: Task, settled: Settled) -> None:
+        """A maintainer asked for an exact commit: what waited for that is answered."""
+        listed = tasks.on_thread(by.installation_id, tx, by.repo_id, by.thread, THREAD_LOOKBACK)
+        for task in listed:
+            if (
+                task.state is TaskState.WAITING
+                and task.waiting_for == WAITING_FOR_APPROVAL
+                and task.familiar_id == by.familiar_id
+                and task.automatic
+            ):
+                why = "superseded: a maintainer asked for a review"
+                self._stop(tx, task, TaskState.SUPERSEDED, why, by.created_at, settled, by.id)
+
+    def cancel(self, tx: Tx, cancel: Cancel, now: datetime, settled: Settled) -> None:
+        """The event made automatic reviews, or the work of one comment, pointless."""
+        tenant, repo = cancel.installation_id, cancel.repo_id
+        intake.lock_thread(tenant, tx, repo, cancel.thread)
+        for task in tasks.on_thread(tenant, tx, repo, cancel.thread, THREAD_LOOKBACK):
+            pointless = (
+                task.automatic and task.lane is Lane.REVIEW
+                if cancel.comment_id is None
+                else task.comment_id == cancel.comment_id
+            )
+            if cancel.at is not None and task.source_at > cancel.at:
+                continue
+            if pointless and task.finished_at is None:
+                why = f"cancelled: {cancel.why}"
+                self._stop(tx, task, TaskState.CANCELLED, why, now, settled, None)
+
+    def tenant_gone(self, tx: Tx, gone: Gone, now: datetime) -> None:
+        """Nothing may be done for this installation any more, so nothing is shown either."""
+        why = f"cancelled: {gone.why}"
+        for task in intake.live_tasks(gone.installation_id, tx):
+            end = Ending(TaskState.CANCELLED, "installation_gone", detail=why)
+            if tasks.settle_idle(gone.installation_id, tx, task.id, now, end) is None:
+                tasks.request_cancel(gone.installation_id, tx, task.id, now, why)
+
+    def _tell(self, tx: Tx, new: NewTask, settled: Settled) -> None:
+        """A review that somebody asked for goes on: its comment says which commit it is about."""
+        listed = tasks.on_thread(new.installation_id, tx, new.repo_id, new.thread, THREAD_LOOKBACK)
+        familiar = self._settings.familiar(new.familiar_id)
+        for task in listed:
+            asked = task.lane is Lane.REVIEW and not task.automatic
+            if (
+                familiar is None
+                or not asked
+                or task.state not in LIVE_STATES
+                or task.familiar_id != new.familiar_id
+                or task.head_sha == new.head_sha
+                or task.source_at > new.source_at
+                or task.trust_evidence.get("source") == "unavailable"
+            ):
+                continue
+            wanted = first_surface.head_moved(self._settings, task, familiar, new.head_sha or "")
+            self.desire(tx, task, wanted, new.created_at, settled)
+
+    def _stop(
+        self,
+        tx: Tx,
+        task: Task,
+        state: TaskState,
+        why: str,
+        now: datetime,
+        settled: Settled,
+        by: TaskId | None,
+    ) -> None:
+        """Settle an idle task with what it shows, or ask a running one to stop."""
+        tenant = task.installation_id
+        end = Ending(state, state.value, detail=why)
+        ended = tasks.settle_idle(tenant, tx, task.id, now, end, by)
+        if ended is None:
+            tasks.request_cancel(tenant, tx, task.id, now, why, by)
+            return
+        familiar = self._settings.familiar(task.familiar_id)
+        if familiar is None:
+            return
+        sentence = f"{why.partition(': ')[2].capitalize()}."
+        for shown in surfaces.of_task(tenant, tx, task.id):
+            wanted = first_surface.closing(self._settings, ended, familiar, shown, sentence)
+            if wanted is not None:
+                self.desire(tx, ended, wanted, now, settled)
+
+    def desire(
+        self, tx: Tx, task: Task, wanted: first_surface.Wanted, now: datetime, settled: Settled
+    ) -> None:
+        """State one surface and wake its publisher."""
+        content = wanted.content.model_dump(mode="json")
+        tenant = task.installation_id
+        surfaces.desire(tenant, tx, task, wanted.kind, wanted.subject, content, now)
+        settled.publish(task.id)
