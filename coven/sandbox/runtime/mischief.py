@@ -54,7 +54,7 @@ def before_work(scenario: Scenario, flags: Flags, brief: Brief, voice: Voice) ->
     if scenario.has("auth-error"):
         voice.error("API error 401: authentication_error: invalid x-api-key")
         return _infra(voice)
-    if scenario.has("needs-input"):
+    if scenario.has("needs-input") and "questions and their answers" not in brief.text:
         return _needs_input(scenario, brief, voice)
     if scenario.has("failure"):
         return _ended(
