@@ -20,7 +20,12 @@ from worker.workspace.errors import (
     TooBig,
     classify,
 )
-from worker.workspace.git import authorization, hardened_environment, protocols_for
+from worker.workspace.git import (
+    authorization,
+    hardened_environment,
+    protocols_for,
+    proxy_environment,
+)
 from worker.workspace.tree import parse_plan, sparse_pattern
 
 
@@ -183,3 +188,23 @@ def test_a_tree_plan_counts_and_names_what_matters() -> None:
 def test_a_sparse_pattern_matches_only_its_own_path() -> None:
     assert sparse_pattern("a*[b]?\\!#/ c") == "/a\\*\\[b\\]\\?\\\\\\!\\#/\\ c"
     assert sparse_pattern("a\nb") == "/a?b"
+
+
+def test_the_way_to_the_network_is_taken_from_the_workers_environment() -> None:
+    found = proxy_environment(
+        {
+            "https_proxy": "http://proxy.example:3128",
+            "NO_PROXY": "git.internal",
+            "REQUESTS_CA_BUNDLE": "/etc/ours.pem",
+            "SSL_CERT_FILE": "/etc/theirs.pem",
+            "COVEN_GITHUB__GITHUB__WEBHOOK_SECRET": "secret",
+        }
+    )
+    assert found == {
+        "HTTPS_PROXY": "http://proxy.example:3128",
+        "https_proxy": "http://proxy.example:3128",
+        "NO_PROXY": "git.internal",
+        "no_proxy": "git.internal",
+        "GIT_SSL_CAINFO": "/etc/ours.pem",
+    }
+    assert proxy_environment({}) == {}

@@ -6,6 +6,7 @@ checkout satisfies what the runtime expects of a clone (``docs/workspace.md``).
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Collection
@@ -20,7 +21,7 @@ from coven.settings.models import Settings
 from coven.values import InstallationId, RepoId, RepoName, Sha, TaskId
 from worker.workspace.changes import Changes, read_changes
 from worker.workspace.errors import CommitNotFound, MirrorCorrupt, TooBig
-from worker.workspace.git import Git, protocols_for
+from worker.workspace.git import Git, protocols_for, proxy_environment
 from worker.workspace.mirror import MirrorRepo, Mirrors, Stop, Want
 from worker.workspace.names import branch_problem, ref_problem, shown
 from worker.workspace.tree import Skeleton, TreePlan, fill, in_tree, read_plan, write_skeleton
@@ -110,6 +111,8 @@ class Workspaces:
             protocols_for(self._base),
             clock=clock,
             redactor=redactor or Redactor(),
+            proxy_env=proxy_environment(os.environ),
+            swept_below=self._root.absolute(),
         )
         self.mirrors = Mirrors(
             settings.mirror_root, self.git, seam, clock=clock, max_bytes=self._max_bytes

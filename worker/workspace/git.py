@@ -24,6 +24,8 @@ from coven.clock import Clock
 from coven.errors import ConfigurationError, WorkspaceError, WorkspaceUnavailable
 from coven.governance.wire import Seam, governed_request, governed_spawn
 from coven.redaction import Redactor
+from worker.runtime.backend import SESSION, SUPERVISOR
+from worker.runtime.orphans import supervisor_mark
 from worker.workspace.errors import CheckoutStopped, TooBig, classify
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -89,6 +91,24 @@ _CONFIG: Pairs = (
     ("filter.lfs.process", ""),
     ("filter.lfs.required", "false"),
 )
+
+
+_PROXY_NAMES = ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "ALL_PROXY")
+_CA_NAMES = ("GIT_SSL_CAINFO", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
+
+
+def proxy_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """How to reach the network, out of the worker's own environment.
+
+    The same variables steer our HTTP requests; the first certificate bundle named is git's.
+    """
+    found: dict[str, str] = {}
+    for name in _PROXY_NAMES:
+        value = environ.get(name) or environ.get(name.lower())
+        if value:
+            found |= {name: value, name.lower(): value}
+    bundle = next((environ[name] for name in _CA_NAMES if environ.get(name)), None)
+    return found | ({"GIT_SSL_CAINFO": bundle} if bundle else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +194,20 @@ class Git:
         clock: Clock,
         redactor: Redactor,
         proxy_env: Mapping[str, str] | None = None,
+        swept_below: Path | None = None,
     ) -> None:
-        """``home`` is an empty folder of ours; ``proxy_env`` adds proxy or CA variables."""
+        """``home`` is an empty folder of ours; ``proxy_env`` adds proxy or CA variables.
+
+        ``swept_below``: the folder whose sweep (:func:`worker.runtime.orphans.sweep_orphans`) also
+        ends git processes of a worker that was killed.
+        """
         self._seam = seam
         self._home = home
         self._protocols = allow_protocols
         self._clock = clock
         self._redactor = redactor
         self._proxy_env = dict(proxy_env or {})
+        self._swept_below = swept_below
 
     def run(
         self,
@@ -254,6 +280,9 @@ class Git:
             extra["GIT_DIR"] = str(git_dir)
         if work_tree is not None:
             extra["GIT_WORK_TREE"] = str(work_tree)
+        if self._swept_below is not None:
+            # Inherited by git's helpers, so that a sweep finds those too.
+            extra |= {SESSION: "git", SUPERVISOR: supervisor_mark(self._swept_below)}
         environment = hardened_environment(self._home, self._protocols, pairs, extra)
 
         def spawn_and_wait() -> GitOutput:
