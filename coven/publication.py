@@ -73,6 +73,8 @@ class StatusCommentContent(Content):
     familiar_id: str
     state: CommentState
     body: str
+    refresh: int = 0
+    """Raised when what the publisher adds below ``body`` (links, history) has changed."""
 
 
 class ReplyContent(Content):
@@ -105,6 +107,31 @@ class ReactionContent(Content):
     comment_kind: Literal["issue_comment", "review_comment"]
     content: Literal["eyes", "rocket", "confused"]
     """Heard, done, or not done (failed, declined, cancelled)."""
+
+
+class ReviewComment(Content):
+    """One finding on lines of the diff, new side."""
+
+    path: str
+    line: int = Field(ge=1)
+    start_line: int | None = Field(default=None, ge=1)
+    body: str
+    spot: str
+    """The same finding with its place in words, for the body when GitHub does not take the line."""
+
+
+class ReviewContent(Content):
+    """Subject ``sha:<sha>:<familiar>``: at most one pull request review per commit."""
+
+    thread: int
+    familiar_id: str
+    sha: str
+    event: Literal["COMMENT", "REQUEST_CHANGES"] = "COMMENT"
+    body: str
+    """Empty: there is nothing to say, only to withdraw."""
+    comments: tuple[ReviewComment, ...] = ()
+    withdraw: str | None = None
+    """Dismiss our earlier requests for changes, with this message."""
 
 
 def check_run_subject(task_id: str, round_: int) -> str:
@@ -140,3 +167,8 @@ def check_run_name(display_name: str, lane: str) -> str:
 def reaction_subject(comment_id: int) -> str:
     """One reaction of ours per comment, whatever came of it."""
     return f"comment:{comment_id}"
+
+
+def review_subject(sha: str, familiar_id: str) -> str:
+    """One review per commit and familiar, however often it is reviewed."""
+    return f"sha:{sha}:{familiar_id}"

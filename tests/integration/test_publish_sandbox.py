@@ -72,7 +72,8 @@ def make_bench(sandbox: SandboxHandle, store: Store, *, drafts: bool) -> Iterato
 
 def ours(comments: list[dict[str, Any]], handle: SandboxHandle) -> list[str]:
     return [
-        comment["body"].split("\n", 1)[1]
+        # Below the first block stand links to what else is known.
+        comment["body"].split("\n", 1)[1].split("\n\n")[0]
         for comment in comments
         if comment["user"]["login"] == handle.bot_login
     ]

@@ -479,10 +479,12 @@ def test_content_that_cant_be_read_fails_with_its_reason(bench: Bench) -> None:
     assert bench.row(CHECK).state is SurfaceState.FAILED
 
 
-def test_an_unknown_kind_of_surface_is_said_to_be_unknown(bench: Bench) -> None:
+def test_content_that_cannot_be_read_is_given_up_with_that_reason(bench: Bench) -> None:
     bench.desire(SurfaceKind.REVIEW, "sha:x:cody", {})
+    bench.desire(SurfaceKind.PULL_REQUEST, "branch:x", {})
     assert bench.publish() == 0
-    assert "does not publish review" in (bench.row(SurfaceKind.REVIEW).error or "")
+    assert "can't be read" in (bench.row(SurfaceKind.REVIEW).error or "")
+    assert "can't be read" in (bench.row(SurfaceKind.PULL_REQUEST).error or "")
 
 
 def test_an_unexpected_error_is_recorded_and_the_others_still_go_out(bench: Bench) -> None:

@@ -18,7 +18,15 @@ from coven.services import Services
 from coven.store import pacing, surfaces, tasks
 from coven.store.surfaces import Surface
 from coven.values import SurfaceKind, SurfaceState, TaskId, new_token
-from worker.publish import check_run, pull_request, reaction, reply, status_comment
+from worker.publish import (
+    check_run,
+    feedback,
+    pull_request,
+    reaction,
+    reply,
+    review,
+    status_comment,
+)
 from worker.publish.decide import (
     MAX_TRIES,
     PER_HOUR,
@@ -39,6 +47,7 @@ KINDS: Mapping[SurfaceKind, Callable[[Hold], Published]] = MappingProxyType(
         SurfaceKind.CHECK_RUN: check_run.publish,
         SurfaceKind.STATUS_COMMENT: status_comment.publish,
         SurfaceKind.REPLY: reply.publish,
+        SurfaceKind.REVIEW: review.publish,
         SurfaceKind.PULL_REQUEST: pull_request.publish,
         SurfaceKind.REACTION: reaction.publish,
     }
@@ -146,6 +155,8 @@ def _publish(hold: Hold) -> Surface | None:
             done.object_id,
             done.url,
         )
+        if after is not None:
+            feedback.was_published(tx, row, hold.services.clock.now())
     hold.point("stored")
     return after
 
@@ -161,7 +172,8 @@ def _settle(
     reason = services.redactor.text(decision.reason)
     with services.store.write("publish.settle") as tx:
         if decision.delay_secs is None:
-            surfaces.give_up(row.installation_id, tx, row.id, token, now, reason)
+            if surfaces.give_up(row.installation_id, tx, row.id, token, now, reason):
+                feedback.was_given_up(tx, row, error.public if error else reason, now)
         else:
             until = now + timedelta(seconds=decision.delay_secs)
             surfaces.postpone(row.installation_id, tx, row.id, token, now, until, reason)
