@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 from flask import Flask
+from gunicorn.arbiter import Arbiter  # type: ignore[import-untyped]
 
 from coven import telemetry
 from coven.bell import CeleryBell
 from coven.bootstrap import build_services
+from coven.errors import CovenError
 from coven.settings.loader import load_settings
 from webhooks.app import ReadyCheck, create_app
 
@@ -14,11 +18,15 @@ from webhooks.app import ReadyCheck, create_app
 def app_from_environment() -> Flask:
     """The receiver as the configuration of this process says.
 
-    Raises ``ConfigurationError`` and ``StoreUnavailable``: a process that could only refuse
-    deliveries does not start.
+    A process that could only refuse deliveries does not start: one line says why, and the exit
+    code makes gunicorn's master stop instead of trying for ever.
     """
-    settings = load_settings()
-    services = build_services(settings)
+    try:
+        settings = load_settings()
+        services = build_services(settings)
+    except CovenError as error:
+        print(f"coven-github: {error}", file=sys.stderr)  # noqa: T201 - no log is set up yet
+        sys.exit(Arbiter.WORKER_BOOT_ERROR)
     telemetry.configure(
         settings.logging.format, settings.logging.level, services.redactor, process="web"
     )

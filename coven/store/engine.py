@@ -23,7 +23,7 @@ from sqlalchemy.exc import (
     StatementError,
 )
 
-from coven.errors import StoreUnavailable
+from coven.errors import ConfigurationError, StoreUnavailable
 from coven.governance.faults import Faults, NoFaults
 
 Tx = Connection
@@ -31,6 +31,16 @@ Tx = Connection
 
 BUSY_TIMEOUT_MS = 5_000
 _WRITE = "coven_write"
+
+_STEPS = {
+    "file is not a database": "restore a backup, or name another file in storage.path",
+    "malformed": "restore a backup",
+    "unable to open database file": "check the path, and that this user may write there",
+    "readonly database": "let this user write the database file and its folder",
+    "database is locked": "another process holds it; it is tried again",
+    "disk is full": "free space on the disk of the database",
+}
+"""What to do about the driver's words, where one knows."""
 
 
 class Store:
@@ -75,7 +85,9 @@ class Store:
             raise
         except SQLAlchemyError as error:
             first = _first(error)
-            text = f"store: {type(first).__name__}: {_cause(first)}"
+            cause = _cause(first)
+            step = next((f"; {step}" for words, step in _STEPS.items() if words in cause), "")
+            text = f"store: {type(first).__name__}: {cause}{step}"
             if _is_bad_value(first):
                 raise ValueError(text) from error
             raise StoreUnavailable(text) from error
@@ -86,11 +98,14 @@ class Store:
 
 
 def open_store(url: str, faults: Faults | None = None) -> Store:
-    """Open the database at a SQLAlchemy ``url``; makes the folder of a SQLite file."""
+    """Open the database at a SQLAlchemy ``url``; makes the folder of a SQLite file.
+
+    Raises ``ConfigurationError`` for a folder that can't be made.
+    """
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
         if parsed.database and parsed.database != ":memory:":
-            Path(parsed.database).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make_folder(Path(parsed.database).parent)
         engine = create_engine(parsed, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
@@ -104,6 +119,17 @@ def open_store(url: str, faults: Faults | None = None) -> Store:
         )
         event.listen(engine, "begin", _begin_postgresql)
     return Store(engine, faults)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigurationError(
+            f"storage: can't make the folder {str(folder)!r} ({why}); "
+            "correct server.state_dir or storage.path, or its permissions"
+        ) from error
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:
