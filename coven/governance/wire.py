@@ -7,6 +7,8 @@ rule that refuses here can't be walked around.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import subprocess
 import threading
@@ -22,6 +24,8 @@ from coven.governance.faults import Faults, NoFaults
 T = TypeVar("T")
 
 _TAME_DEPTH = 8
+_REMOVALS = 20
+"""How often a tree is begun anew when another process removes it or adds to it meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +165,19 @@ def _write_atomically(path: Path, data: bytes, mode: int) -> None:
 
 
 def _remove_tree(path: Path) -> None:
+    for _ in range(_REMOVALS):
+        try:
+            _remove_once(path)
+            return
+        except FileNotFoundError:
+            continue  # somebody else removes the same tree
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
+    _remove_once(path)
+
+
+def _remove_once(path: Path) -> None:
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
@@ -172,19 +189,28 @@ def _remove_tree(path: Path) -> None:
     moved = 0
     while pending:
         folder = pending.pop()
+        for entry in _entries(folder):
+            place = Path(entry.path)
+            if not entry.is_dir(follow_symlinks=False):
+                place.unlink(missing_ok=True)
+            elif folder == path:
+                pending.append(place)
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    place.chmod(0o700)
+                    pending.append(place.rename(path / f"{prefix}{moved}"))
+                    moved += 1
+        if folder != path:
+            with contextlib.suppress(FileNotFoundError):
+                folder.rmdir()
+    path.rmdir()
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What is in a folder of a tree that is removed; nothing when it is gone already."""
+    try:
         folder.chmod(0o700)
         with os.scandir(folder) as listing:
-            entries = list(listing)
-        for entry in entries:
-            if not entry.is_dir(follow_symlinks=False):
-                Path(entry.path).unlink()
-                continue
-            place = Path(entry.path)
-            if folder != path:
-                place.chmod(0o700)
-                place = place.rename(path / f"{prefix}{moved}")
-                moved += 1
-            pending.append(place)
-        if folder != path:
-            folder.rmdir()
-    path.rmdir()
+            return list(listing)
+    except FileNotFoundError:
+        return []

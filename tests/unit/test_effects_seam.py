@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,20 @@ def test_a_tree_deeper_than_any_path_is_removed(tmp_path: Path) -> None:
         here = below
     os.close(here)
     governed_remove_tree(Seam(), top, point="p")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_removers_of_one_tree_both_succeed(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for number in range(60):
+        (tree / f"{number}" / "a" / "b").mkdir(parents=True)
+        (tree / f"{number}" / "a" / "file").write_text("1")
+    with ThreadPoolExecutor(4) as pool:
+        ends = [
+            pool.submit(governed_remove_tree, Seam(), tree, point="workspace.remove")
+            for _ in range(4)
+        ]
+        assert [end.result() for end in ends] == [None] * 4
     assert list(tmp_path.iterdir()) == []
 
 
