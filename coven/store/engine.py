@@ -16,9 +16,11 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import (
+    ArgumentError,
     DataError,
     DBAPIError,
     IntegrityError,
+    NoSuchModuleError,
     SQLAlchemyError,
     StatementError,
 )
@@ -100,8 +102,20 @@ class Store:
 def open_store(url: str, faults: Faults | None = None) -> Store:
     """Open the database at a SQLAlchemy ``url``; makes the folder of a SQLite file.
 
-    Raises ``ConfigurationError`` for a folder that can't be made.
+    Raises ``ConfigurationError`` for an unusable address and for a folder that can't be made.
     """
+    try:
+        engine = _engine(url)
+    except (ArgumentError, NoSuchModuleError, ImportError, ValueError):
+        # Without the cause: its text repeats the address, and with it a password.
+        raise ConfigurationError(
+            "storage.database_url: is no address of a database that can be used; "
+            "write it like postgresql+psycopg://USER:PASSWORD@HOST/NAME, or leave it out"
+        ) from None
+    return Store(engine, faults)
+
+
+def _engine(url: str) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
         if parsed.database and parsed.database != ":memory:":
@@ -118,7 +132,7 @@ def open_store(url: str, faults: Faults | None = None) -> Store:
             connect_args={"connect_timeout": 5, "tcp_user_timeout": 10_000},
         )
         event.listen(engine, "begin", _begin_postgresql)
-    return Store(engine, faults)
+    return engine
 
 
 def _make_folder(folder: Path) -> None:

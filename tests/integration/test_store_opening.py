@@ -23,3 +23,14 @@ def test_a_file_that_is_no_database_comes_with_the_next_step(tmp_path: Path) -> 
     with pytest.raises(StoreUnavailable, match="restore a backup"), store.read() as tx:
         tx.execute(text("SELECT 1"))
     store.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["nonsense", "mysql://u:hidden@h/x", "postgresql+psycopg://u:hidden@[::1/x", "no+such://x"],
+)
+def test_an_address_of_no_database_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^storage\.database_url: ") as refused:
+        open_store(url)
+    assert "hidden" not in str(refused.value)
+    assert refused.value.__cause__ is None
