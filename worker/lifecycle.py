@@ -21,7 +21,7 @@ from coven.store.attempts import AttemptEnd
 from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
 from coven.values import Conclusion, SurfaceKind, TaskId, TaskState, new_token
-from worker import conclude, settle, show
+from worker import conclude, reactions, settle, show
 from worker.attempt import SESSION, Attempt, Stopped
 from worker.heartbeat import Heartbeat
 from worker.lease import DRAIN, LEASE_LOST, Draining, LeaseKeeper
@@ -156,7 +156,7 @@ def _amend(attempt: Attempt, facts: dict[str, object], *, ask: bool) -> Task:
                 seconds,
                 amended.attempts_used,
             )
-            show.desire_all(tx, amended, wanted, now)
+            show.desire_all(tx, amended, [*wanted, *reactions.heard(tx, amended)], now)
     attempt.task = amended
     if not ask:
         services.bell.publish(amended.id)

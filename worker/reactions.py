@@ -29,13 +29,21 @@ def reaction(task: Task, content: Literal["eyes", "rocket", "confused"]) -> list
     return [Surfacing(SurfaceKind.REACTION, reaction_subject(task.comment_id), shown)]
 
 
+def heard(tx: Tx, task: Task) -> list[Surfacing]:
+    """The acknowledgement of a command whose sender could not be confirmed at receipt."""
+    wanted = reaction(task, "eyes")
+    return wanted if wanted and not _shown(tx, task, wanted[0].subject) else []
+
+
 def final(tx: Tx, task: Task, *, good: bool | None = None) -> list[Surfacing]:
     """The reaction to an ended task; ``good`` overrides what its state says."""
     done = task.state is TaskState.COMPLETED
     wanted = reaction(task, "rocket" if (done if good is None else good) else "confused")
     if not wanted or done:
         return wanted
-    known = surfaces.find(
-        task.installation_id, tx, task.repo_id, SurfaceKind.REACTION, wanted[0].subject
-    )
-    return wanted if known is not None else []
+    return wanted if _shown(tx, task, wanted[0].subject) else []
+
+
+def _shown(tx: Tx, task: Task, subject: str) -> bool:
+    tenant, repo = task.installation_id, task.repo_id
+    return surfaces.find(tenant, tx, repo, SurfaceKind.REACTION, subject) is not None

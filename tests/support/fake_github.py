@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from coven.errors import GitHubForbidden, GitHubNotFound, GitHubRejected
-from coven.github.models import AppInfo, Comment, ObjectRef, PullRequest
+from coven.github.models import AppInfo, Comment, ObjectRef, PullRequest, Reaction
 from coven.github.roles import Role
 from coven.values import InstallationId, RepoId, RepoName, Sha
 
@@ -39,6 +39,7 @@ class FakeGitHub:
     check_runs: dict[int, dict[str, Any]] = field(default_factory=dict)
     comments: dict[int, tuple[int, Comment]] = field(default_factory=dict)
     review_comments: dict[int, tuple[int, Comment]] = field(default_factory=dict)
+    reactions: dict[int, Reaction] = field(default_factory=dict)
     pulls: dict[int, PullRequest] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
@@ -103,6 +104,29 @@ class FakeClient:
 
     def __init__(self, github: FakeGitHub) -> None:
         self._github = github
+
+    # --- reactions, all on one comment
+
+    def add_reaction(self, comment_id: int, kind: str, content: str) -> int:
+        with _call(self._github, "add_reaction", write=True):
+            known = self._github.reactions
+            for found in known.values():
+                if (found.user_id, found.content) == (APP.bot_user_id, content):
+                    return found.id
+            number = next(self._github.ids)
+            known[number] = Reaction(number, content, APP.bot_user_id, APP.bot_login)
+            return number
+
+    def reactions(self, comment_id: int, kind: str) -> list[Reaction]:
+        with _call(self._github, "reactions"):
+            return list(self._github.reactions.values())
+
+    def remove_reaction(self, comment_id: int, kind: str, reaction_id: int) -> None:
+        with _call(self._github, "remove_reaction", write=True):
+            found = self._github.reactions.get(reaction_id)
+            if found is None or found.user_id != APP.bot_user_id:
+                raise gone()
+            del self._github.reactions[reaction_id]
 
     # --- Check Runs
 

@@ -1,8 +1,8 @@
 """Our one reaction on the comment that gave a command.
 
 GitHub keeps reactions by (user, content), so adding one again changes nothing. The earlier one is
-taken away first: whatever is interrupted, the next try finds it by its stored id, or in the list
-when an answer of GitHub was lost.
+taken away first, by its stored id; after a try that was interrupted or had no answer, everything of
+ours on the comment is looked for instead.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def publish(hold: Hold) -> Published:
     """Show exactly this reaction of ours. Raises ``GitHubError``."""
     content = ReactionContent.model_validate(hold.surface.desired)
     client, kind, comment = hold.client, content.comment_kind, content.comment_id
+    row = hold.surface
     earlier: list[int] = []
-    if hold.surface.object_id is not None:
-        earlier = [hold.surface.object_id]
-    elif not hold.first_ever:
+    if row.tries > 1 or row.error is not None:
+        # A try that did not end may have added another one than the one that is stored.
         hold.ready()
         earlier = [
             found.id
@@ -32,6 +32,8 @@ def publish(hold: Hold) -> Published:
             and found.content != content.content
             and hold.is_ours(None, found.user_id, found.user_login)
         ]
+    elif row.object_id is not None:
+        earlier = [row.object_id]
     hold.point("looked")
     for reaction_id in earlier:
         hold.ready()
