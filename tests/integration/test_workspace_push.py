@@ -21,6 +21,7 @@ from worker.workspace.push import Author, PushedEdits, import_edits
 
 AUTHOR = Author("cody-familiar[bot]", "123+cody-familiar[bot]@users.noreply.github.com")
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
+EARLIER = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -344,6 +345,34 @@ def test_publishing_the_same_again_is_the_same_commit(room: Room, work: Workspac
     first = publish(room, work)
     again = publish(room, work, may_replace=True)
     assert first == again
+
+
+def test_the_same_work_of_a_forgotten_attempt_is_taken_as_it_stands(
+    room: Room, work: Workspace
+) -> None:
+    (work.tree / "a.py").write_text("fixed\n")
+    first = publish(room, work, now=EARLIER)
+    again = publish(room, work)
+    assert first is not None
+    assert first == again
+    assert on_remote(room, work) == first.sha
+
+
+def test_other_work_of_a_forgotten_attempt_is_replaced_and_a_persons_is_not(
+    room: Room, work: Workspace
+) -> None:
+    (work.tree / "a.py").write_text("half\n")
+    publish(room, work)
+    (work.tree / "a.py").write_text("fixed\n")
+    done = publish(room, work)
+    assert done is not None
+    assert on_remote(room, work) == done.sha
+    persons = room.commit({"x": "y"}, branch="topic")
+    room.publish(persons, f"refs/heads/{work.branch}")
+    (work.tree / "a.py").write_text("fixed again\n")
+    with pytest.raises(PushRefused):
+        publish(room, work)
+    assert on_remote(room, work) == persons
 
 
 def test_a_hook_of_the_host_that_says_no_is_reported(room: Room, work: Workspace) -> None:

@@ -88,7 +88,8 @@ def import_edits(
     """Commit the session's edits on the reserved branch and push it. None: nothing changed.
 
     Call it when every process of the session is gone. ``may_replace``: the branch may exist from
-    an earlier attempt of the same task; without it an existing branch is refused. Raises
+    an earlier attempt of the same task; without it an existing branch is refused, unless its last
+    commit is ``author``'s. Raises
     ``EditsRefused``, ``TooBig``, ``PushRefused``, ``AccessRefused`` (a fresh token may help).
     """
     check_branch_name(workspace.branch, workspace.default_branch, protected)
@@ -100,7 +101,9 @@ def import_edits(
         sha = _commit(workspaces, workspace, clean, message, author, now)
         if sha is None:
             return None
-        _push(workspaces, workspace, clean, sha, token, may_replace=may_replace, stop=stop)
+        sha = _push(
+            workspaces, workspace, clean, sha, author, token, may_replace=may_replace, stop=stop
+        )
         return PushedEdits(
             branch=workspace.branch,
             sha=sha,
@@ -297,27 +300,104 @@ def _push(
     workspace: Workspace,
     clean: Path,
     sha: Sha,
+    author: Author,
     token: str,
     *,
     may_replace: bool,
     stop: Stop | None,
-) -> None:
-    ref = f"refs/heads/{workspace.branch}"
-    url = workspace.clone_url
+) -> Sha:
+    """Bring ``sha`` onto the reserved branch; the commit that stands there then.
+
+    A branch from an earlier life of this task (a retry, or ledgers restored from a backup) is
+    taken as it stands when it says the same, and replaced when nobody else has committed to it.
+    """
     expected = ""
     if may_replace:
-        out = workspaces.git.run(
-            ["ls-remote", "--refs", "--end-of-options", url, ref],
-            cwd=clean,
-            git_dir=clean / ".git",
-            timeout=_LOCAL_SECS,
-            token=token,
-            host_url=url,
-            point="workspace.ls_remote",
-        )
-        expected = out.decode("ascii", "replace").partition("\t")[0].strip()
-    if expected == sha:
-        return
+        expected = _on_remote(workspaces, workspace, clean, token)
+        if expected and _look(workspaces, workspace, clean, expected, sha, author, token).same:
+            return Sha(expected)
+    refused = _try_push(workspaces, workspace, clean, sha, token, expected, stop)
+    if refused is not None and not may_replace:
+        expected = _on_remote(workspaces, workspace, clean, token)
+        if expected:
+            there = _look(workspaces, workspace, clean, expected, sha, author, token)
+            if there.same:
+                return Sha(expected)
+            if there.by_us:
+                refused = _try_push(workspaces, workspace, clean, sha, token, expected, stop)
+    if refused is not None:
+        raise refused
+    return sha
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """The commit at the tip of the branch on GitHub, compared with the one to push."""
+
+    by_us: bool
+    same: bool
+    """By us, with the same files on the same start."""
+
+
+def _look(
+    workspaces: Workspaces,
+    workspace: Workspace,
+    clean: Path,
+    tip: str,
+    sha: Sha,
+    author: Author,
+    token: str,
+) -> _There:
+    url = workspace.clone_url
+    workspaces.git.run(
+        [
+            *("fetch", "-q", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"),
+            *("--end-of-options", url, f"refs/heads/{workspace.branch}"),
+        ],
+        cwd=clean,
+        git_dir=clean / ".git",
+        timeout=_PUSH_SECS,
+        token=token,
+        host_url=url,
+        point="workspace.fetch",
+    )
+
+    def facts(commit: str) -> list[str]:
+        args = ["log", "-1", "--format=%ae%n%ce%n%T%n%P", "--end-of-options", commit]
+        return in_tree(workspaces.git, clean, args, timeout=_LOCAL_SECS).decode().splitlines()
+
+    theirs, ours = facts(tip), facts(sha)
+    email = _one_line(author.email)
+    by_us = theirs[:2] == [email, email]
+    return _There(by_us, by_us and theirs[2:] == ours[2:])
+
+
+def _on_remote(workspaces: Workspaces, workspace: Workspace, clean: Path, token: str) -> str:
+    """Where the branch is on GitHub; empty when there is none."""
+    url = workspace.clone_url
+    out = workspaces.git.run(
+        ["ls-remote", "--refs", "--end-of-options", url, f"refs/heads/{workspace.branch}"],
+        cwd=clean,
+        git_dir=clean / ".git",
+        timeout=_LOCAL_SECS,
+        token=token,
+        host_url=url,
+        point="workspace.ls_remote",
+    )
+    return out.decode("ascii", "replace").partition("\t")[0].strip()
+
+
+def _try_push(
+    workspaces: Workspaces,
+    workspace: Workspace,
+    clean: Path,
+    sha: Sha,
+    token: str,
+    expected: str,
+    stop: Stop | None,
+) -> PushRefused | None:
+    """Push unless the branch is elsewhere than ``expected``; the refusal of GitHub, if any."""
+    ref, url = f"refs/heads/{workspace.branch}", workspace.clone_url
     args = ["push", "--porcelain", "--no-verify", f"--force-with-lease={ref}:{expected}"]
     result = workspaces.git.call(
         [*args, "--end-of-options", url, f"{sha}:{ref}"],
@@ -330,11 +410,11 @@ def _push(
         point="workspace.push",
     )
     if result.code == 0:
-        return
+        return None
     said = result.stdout.decode("utf-8", "replace")
     if "[rejected]" in said or "[remote rejected]" in said:
         reason = "; ".join(line for line in said.splitlines() if "rejected]" in line)[:300]
-        raise PushRefused(
+        return PushRefused(
             f"git push: {workspaces.git.redacted(reason, token)}",
             public=(
                 f"GitHub did not accept the branch `{workspace.branch}`: it exists already, or a "
