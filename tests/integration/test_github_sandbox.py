@@ -160,8 +160,14 @@ def test_comments_are_written_found_and_changed_in_place(scene: Scene) -> None:
     listed = list(client.list_comments(scene.pull))
     assert [c.body for c in listed] == ["@cody review", "done"]
     assert listed[0].app_id is None
-    client.add_reaction(listed[0].id, "issue_comment", "eyes")
-    client.add_reaction(listed[0].id, "issue_comment", "eyes")
+    eyes = client.add_reaction(listed[0].id, "issue_comment", "eyes")
+    assert client.add_reaction(listed[0].id, "issue_comment", "eyes") == eyes
+    (found,) = client.reactions(listed[0].id, "issue_comment")
+    assert (found.id, found.content, found.user_id) == (eyes, "eyes", app.bot_user_id)
+    client.remove_reaction(listed[0].id, "issue_comment", eyes)
+    assert client.reactions(listed[0].id, "issue_comment") == []
+    with pytest.raises(GitHubNotFound):
+        client.remove_reaction(listed[0].id, "issue_comment", eyes)
     client.add_reaction(scene.pull, "issue", "rocket")
 
 

@@ -91,8 +91,9 @@ def test_every_operation_answers_as_described(github: World) -> None:
     reply = post(f"/pulls/{number}/comments/{line}/replies", {"body": "Why?"})["id"]
     get(f"/pulls/comments/{line}")
     github.repo("PATCH", f"/pulls/comments/{line}", all_of_it, {"body": "No."}, expect=200)
-    post(f"/pulls/comments/{line}/reactions", {"content": "eyes"})
+    eyes = post(f"/pulls/comments/{line}/reactions", {"content": "eyes"})["id"]
     get(f"/pulls/comments/{line}/reactions")
+    github.repo("DELETE", f"/pulls/comments/{line}/reactions/{eyes}", all_of_it, expect=204)
     github.repo("DELETE", f"/pulls/comments/{reply}", all_of_it, expect=204)
 
     own = post("/issues", {"title": "From the App", "labels": ["robot"]})["number"]
@@ -105,6 +106,8 @@ def test_every_operation_answers_as_described(github: World) -> None:
         post(f"{thing}/reactions", {"content": "rocket"})
         post(f"{thing}/reactions", {"content": "rocket"}, 200)
         get(f"{thing}/reactions")
+    eyes = post(f"/issues/comments/{comment}/reactions", {"content": "eyes"})["id"]
+    github.repo("DELETE", f"/issues/comments/{comment}/reactions/{eyes}", all_of_it, expect=204)
     github.repo("DELETE", f"/issues/comments/{comment}", all_of_it, expect=204)
     post("/labels", {"name": "later", "color": "00ff00"})
     post(f"/issues/{issue}/labels", {"labels": ["later"]}, 200)

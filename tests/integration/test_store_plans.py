@@ -40,6 +40,8 @@ HOT: dict[str, Callable[[Tx], object]] = {
     "intake.body": lambda tx: intake.task_of_same_body(TENANT, tx, "e", "0" * 64, DeliveryId("d")),
     "intake.comment": lambda tx: intake.tasks_of_comment(TENANT, tx, REPO_ID, "k", 5),
     "intake.ignored": lambda tx: intake.was_ignored(TENANT, tx, REPO_ID, "r", NOW),
+    "intake.head": lambda tx: intake.tasks_of_head(TENANT, tx, REPO_ID, "a" * 40, "cody/fix-3"),
+    "intake.live": lambda tx: intake.live_tasks(TENANT, tx),
     "intake.asked": lambda tx: intake.asked_since(TENANT, tx, REPO_ID, 3, NOW),
     "pacing.held_until": lambda tx: pacing.held_until(TENANT, tx, NOW),
     "pacing.nth": lambda tx: pacing.nth_publication(TENANT, tx, NOW, 80),
