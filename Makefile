@@ -16,7 +16,7 @@ BUILD     := setuptools>=80
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up doctor test check format lock clean
+.PHONY: help setup demo up doctor test bench check format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ doctor: $(RUN_STAMP) ## Check the configuration and this machine
 
 test: $(DEV_STAMP) ## Run all tests; PYTEST_ARGS="-k word" for some
 	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+bench: $(DEV_STAMP) ## Measure overhead, checkouts and redaction, as ratios; PARTS=checkout for one
+	@$(BIN)/python -m tests.bench $(PARTS)
 
 check: $(DEV_STAMP) ## Lint, format, types, import contracts, lock files (all, then the verdict)
 	@failed=; \

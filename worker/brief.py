@@ -64,7 +64,8 @@ class Pieces:
 
     def clean(self, text: str) -> str:
         """Without secrets; always before any cut, since half a secret is not recognised."""
-        return _USERINFO.sub(r"\1[redacted]@", self.redactor.text(text))
+        # No JSON reader of a brief accepts NUL.
+        return _USERINFO.sub(r"\1[redacted]@", self.redactor.text(text)).replace("\0", "\ufffd")
 
     def untrusted(self, text: str, limit: int = BODY_BYTES) -> str:
         """Text of a user: without hidden parts and secrets, bounded, with a note on both."""
@@ -181,7 +182,10 @@ def _branch_rule(pieces: Pieces) -> str:
     if pieces.settings.worker.profile == "coven-code":
         return (
             f"The checkout stands on the reserved branch {branch}. Edit files only: make no commit "
-            "and push nothing. Your edits are checked, committed and pushed on that branch."
+            "and push nothing. Your edits are checked, committed and pushed on that branch. "
+            # The runtime of today sees changes of tracked files only and calls the rest giving up.
+            "When the work adds new files, also change a file that exists, where the new ones are "
+            "used, tested or documented: a run that only adds files counts as given up."
         )
     return (
         f"The checkout stands on the reserved branch {branch}. Commit there and push exactly this "

@@ -40,18 +40,23 @@ def _measure(folder: Path, room: Room, base: Sha, head: Sha) -> None:
     cold_bytes = _size(kept[0].mirror.path)
     ours(0)  # What is read from now on is in the page cache for everybody.
     asked = len(room.remote.requests)
-    times: dict[str, list[float]] = {"warm": [], "plain": [], "shallow": [], "diff": []}
+    times: dict[str, list[float]] = {
+        name: [] for name in ("warm", "plain", "parallel", "shallow", "diff")
+    }
     for number in range(ROUNDS):
         # One of each in turn, so that the load of the machine hits all alike.
-        plain = folder / f"plain-{number}"
+        plain, parallel = folder / f"plain-{number}", folder / f"parallel-{number}"
         shallow = folder / f"shallow-{number}"
         times["plain"].append(seconds(partial(_plain, kept[0].mirror.path, head, plain)))
         times["warm"].append(seconds(lambda: ours(0)))
+        times["parallel"].append(
+            seconds(partial(_plain, kept[0].mirror.path, head, parallel, "checkout.workers=0"))
+        )
         times["diff"].append(seconds(lambda: changes(room.workspaces, kept[-1])))
         fetched = len(room.remote.requests) - asked
         times["shallow"].append(seconds(partial(_clone, room, shallow, "--depth=1")))
         asked = len(room.remote.requests)
-        for path in (plain, shallow):
+        for path in (plain, parallel, shallow):
             shutil.rmtree(path)  # noqa: TID251 - a folder of this benchmark
         if fetched:
             raise AssertionError(f"a warm checkout sent {fetched} requests")
@@ -62,6 +67,7 @@ def _measure(folder: Path, room: Room, base: Sha, head: Sha) -> None:
         ["WHAT", "TIME", "WARM CHECKOUT COMPARED"],
         [
             ("plain checkout from the mirror", ms(best["plain"]), _plain_ratio(warm, best)),
+            ("the same with parallel writing", ms(best["parallel"]), ratio(warm, best["parallel"])),
             ("fresh clone --depth 1", ms(best["shallow"]), _shallow_ratio(warm, best)),
             ("fresh full clone", ms(full), ratio(warm, full)),
             ("our first checkout (fetches everything)", ms(cold), ratio(warm, cold)),
@@ -99,12 +105,12 @@ def _clone(room: Room, target: Path, *options: str) -> None:
     )
 
 
-def _plain(mirror: Path, head: Sha, target: Path) -> None:
+def _plain(mirror: Path, head: Sha, target: Path, setting: str = "checkout.workers=1") -> None:
     """The least that git can do: this tree, from these objects, into an empty folder."""
     target.mkdir()
     git(
         target,
-        *("read-tree", "--reset", "-u", head),
+        *("-c", setting, "read-tree", "--reset", "-u", head),
         env={
             "GIT_DIR": str(mirror),
             "GIT_WORK_TREE": str(target),

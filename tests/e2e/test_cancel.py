@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 
 import psutil
 import pytest
@@ -12,8 +13,8 @@ from sqlalchemy import update
 
 from coven.cli.ledger import list_tasks
 from coven.sandbox.stack import DemoFamiliar
-from coven.store import attempts
-from coven.store.attempts import Attempt
+from coven.store import attempts, tasks
+from coven.store.attempts import Attempt, AttemptEnd
 from coven.store.tables import tasks as task_rows
 from coven.store.tasks import Task
 from coven.values import TaskState
@@ -65,6 +66,18 @@ def session_processes(product: Product, task: Task) -> list[int]:
 def wait_gone(product: Product, task: Task, since: float) -> None:
     until("the end of the session", lambda: not session_processes(product, task), 20)
     assert time.monotonic() - since <= STOPPED_WITHIN_SECS
+
+
+def lease_runs_out(product: Product, task: Task) -> None:
+    """What the reaper does when it finds the lease expired, as after a long pause of the worker."""
+    assert task.lease_token is not None
+    now = datetime.now(UTC)
+    who = task.installation_id
+    with product.store.write() as tx:
+        expired = {"lease_expires_at": now - timedelta(seconds=1)}
+        tx.execute(update(task_rows).where(task_rows.c.id == task.id).values(expired))
+        assert tasks.seize(who, tx, task.id, task.lease_token, "s" * 32, now, 1) is not None
+        attempts.finish(who, tx, task.id, task.lease_token, now, AttemptEnd("lost"))
 
 
 def cancel(product: Product, task: Task) -> None:
@@ -124,13 +137,10 @@ def test_a_worker_that_lost_its_lease_ends_its_session_and_says_nothing(
     repo.say(pull["number"], "@slow-familiar review")
     task, guests = running(product)
     since = time.monotonic()
-    with product.store.write() as tx:
-        tx.execute(
-            update(task_rows).where(task_rows.c.id == task.id).values(lease_token="somebody-else")
-        )
+    lease_runs_out(product, task)
     until("the end of the processes", lambda: not any(map(psutil.pid_exists, guests)), 20)
     assert time.monotonic() - since <= STOPPED_WITHIN_SECS
-    # The reaper finds the foreign lease expired and brings the work back; there we end it.
+    # The reaper brings the work back; there we end it.
     again, _ = running(product)
     assert again.attempts_used == 2
     cancel(product, again)

@@ -61,8 +61,8 @@ def broken_contract(scenario: str, **facts: object) -> Expected:
 
 TABLE = (
     # The slow ones first, so that the others run beside them.
-    again("hang", "timed_out"),
-    again("ignore-sigterm", "timed_out"),
+    Expected("hang", "timed_out", "timed_out", "failed", attempts=2),
+    Expected("ignore-sigterm", "timed_out", "timed_out", "failed", attempts=2),
     again("fork-bomb", "limit", detail="processes"),
     again("hog-disk", "limit", detail="disk"),
     again("hog-memory", "limit", detail="memory"),
@@ -158,10 +158,8 @@ def test_the_way_a_session_ends_decides_what_people_see(world: World, expected: 
     task, tries = world.seen[expected.id].task, world.seen[expected.id].attempts
     last = tries[-1]
     assert (task.outcome, len(tries)) == (expected.outcome, expected.attempts), task.detail
-    assert (last.exit_code, last.signal) == (
-        last.exit_code if expected.exit_code is None else expected.exit_code,
-        expected.signal,
-    )
+    assert expected.exit_code in (None, last.exit_code)
+    assert expected.signal in (None, last.signal)
     assert expected.detail in (last.detail or "")
     assert task.head_sha is not None
     name = f"{expected.id.capitalize()} / review"
