@@ -66,6 +66,9 @@ def look_again(client: RepoClient, settings: Settings, task: Task) -> Look:
         "repo_private": repository.private,
         "account_id": repository.owner_id,
         "account_login": repository.owner_login,
+        # Renamed or transferred while it waited: the API redirects, a git transport does not.
+        "repo_owner": repository.owner,
+        "repo_name": repository.name,
     }
     pull = client.pull(task.thread) if task.is_pull else None
     if pull is not None:

@@ -164,3 +164,17 @@ def test_a_hanging_github_does_not_delay_the_answer(repo: Repo) -> None:
     assert delivered.status_code == 202
     assert delivered.seconds < 1.6
     repo.wait_comment(number, "**done**")
+
+
+def test_work_of_a_repository_that_is_renamed_meanwhile_goes_on_under_the_new_name(
+    repo: Repo,
+) -> None:
+    stack = repo.product.stack
+    stack.kill("worker")
+    pull = repo.pull({"things/pack.py": BAD_CODE})
+    new_name = f"{repo.name.rpartition('/')[2]}-renamed"
+    repo.admin.rename_repository(repo.name, new_name)
+    repo.name = f"{repo.name.rpartition('/')[0]}/{new_name}"
+    stack.spawn("worker")
+    assert repo.completed(pull["head"]["sha"])["conclusion"] == "success"
+    repo.product.settle()
