@@ -85,10 +85,10 @@ def exit_matrix() -> str:
         "- *opens a PR*: on fix lanes only. In profile `contract-v2` the result must also name a",
         "  branch and at least one commit; in profile `coven-code` the adapter commits the edits",
         "  itself and opens one if there are any. Branch and commits are verified on the remote.",
-        "- A Check Run names two of these more exactly: a last attempt that passed its deadline shows
-  `timed_out` (which blocks as `failure` does), and superseded work `neutral`; see
-  [publishing](publishing.md).
-- Review lanes tighten exit 0: findings at or above `review.fail_on` conclude `failure`,",
+        "- A Check Run names two of these more exactly: a last attempt that passed its deadline",
+        "  shows `timed_out` (which blocks as `failure` does), and superseded work `neutral`; see",
+        "  [publishing](publishing.md).",
+        "- Review lanes tighten exit 0: findings at or above `review.fail_on` conclude `failure`,",
         "  otherwise partial or missing evidence concludes `neutral`.",
         "- In profile `coven-code` an exit 2 is not retried when its stderr shows the turn limit,",
         "  a refused credential, a refused request (4xx other than 408, 409, 425 and 429) or,",
