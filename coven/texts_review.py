@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coven.github_limits import ANNOTATION_MESSAGE, CHECK_TEXT, COMMENT
-from coven.markdown import block, code_span, cut_bytes, inline, link, plain
+from coven.markdown import block, code_cell, code_span, cut_bytes, inline, link, plain
 from coven.texts import (
     CUT,
     CheckText,
@@ -265,7 +265,7 @@ def _progress(report: ReviewReport) -> str | None:
 
 def _evidence_table(work: Work, report: ReviewReport) -> str:
     listed = _names(report.supporting_files) or "none"
-    tests = ", ".join(f"{code_span(name)} {status}" for name, status in report.tests[:10])
+    tests = ", ".join(f"{code_cell(name)} {status}" for name, status in report.tests[:10])
     if len(report.tests) > 10:
         tests += f" and {len(report.tests) - 10} more"
     rows = [
@@ -284,7 +284,7 @@ def _evidence_table(work: Work, report: ReviewReport) -> str:
 
 def _names(names: Sequence[str]) -> str:
     more_names = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return ", ".join(code_span(name).replace("|", "\\|") for name in names[:10]) + more_names
+    return ", ".join(code_cell(name) for name in names[:10]) + more_names
 
 
 def _finding(finding: FindingText, *, note: bool = True) -> str:
