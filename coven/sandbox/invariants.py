@@ -18,6 +18,7 @@ from coven.publication import (
     CheckRunContent,
     PullRequestContent,
     ReactionContent,
+    ReviewContent,
     StatusCommentContent,
 )
 from coven.settings.models import Settings
@@ -72,6 +73,13 @@ def broken(
         ),
     ]
     return sorted(set(found))
+
+
+def broken_surfaces(store: Store, state: Mapping[str, Json]) -> list[str]:
+    """The promises about what GitHub shows, without those about the work behind it."""
+    with store.read() as tx:
+        shown = [surface_from_row(row) for row in tx.execute(select(*SURFACE_FIELDS))]
+    return sorted({*_surfaces(shown, state), *_nothing_twice(state)})
 
 
 def _deliveries(
@@ -155,6 +163,23 @@ def _differences(surface: Surface, repo: Mapping[str, Json]) -> Iterator[str]:
         yield from _differs("head", pull["head"]["ref"], wanted.head)
         yield from _differs("base", pull["base"]["ref"], wanted.base)
         yield from _differs("title", pull["title"], wanted.title)
+    elif surface.kind is SurfaceKind.REVIEW:
+        yield from _review_differences(surface, repo)
+
+
+def _review_differences(surface: Surface, repo: Mapping[str, Json]) -> Iterator[str]:
+    said = ReviewContent.model_validate(surface.desired)
+    review = _by_id(repo["reviews"], surface.object_id)
+    if review is None:
+        if said.body:
+            yield "there is no such review"
+        return
+    if review["state"] == "APPROVED":
+        yield "the review approves"
+    remarks = [c for c in repo["review_comments"] if c["pull_request_review_id"] == review["id"]]
+    spots = sum(" ".join(c.spot.split()) in " ".join(review["body"].split()) for c in said.comments)
+    if len(remarks) + spots < len(said.comments):
+        yield f"{len(said.comments)} findings, but {len(remarks)} on lines and {spots} in the body"
 
 
 def _reaction(surface: Surface, repo: Mapping[str, Json]) -> Iterator[str]:
@@ -185,6 +210,12 @@ def _nothing_twice(state: Mapping[str, Json]) -> Iterator[str]:
             if via.get("id") == app_id and comment["body"].startswith("<!-- coven-github:"):
                 markers[comment["body"].split("-->")[0]] += 1
         yield from (f"{n} comments carry {mark}-->" for mark, n in markers.items() if n > 1)
+        reviews = Counter(
+            review["body"].split("-->")[0]
+            for review in repo["reviews"]
+            if review["body"].startswith("<!-- coven-github:")
+        )
+        yield from (f"{n} reviews carry {mark}-->" for mark, n in reviews.items() if n > 1)
         heads = Counter(p["head"]["ref"] for p in repo["pulls"] if p["state"] == "open")
         yield from (f"{n} open pull requests from {ref}" for ref, n in heads.items() if n > 1)
 
