@@ -38,6 +38,10 @@ test: $(DEV_STAMP) ## Run all tests; PYTEST_ARGS="-k word" for some
 bench: $(DEV_STAMP) ## Measure overhead, checkouts and redaction, as ratios; PARTS=checkout for one
 	@$(BIN)/python -m tests.bench $(PARTS)
 
+chaos: $(DEV_STAMP) ## Play the long fault runs: 500 random histories and every kill
+	@COVEN_FAULT_SEEDS=500 COVEN_FAULT_RUNS=12 COVEN_CHAOS=all $(BIN)/python -m pytest -n $(PYTEST_WORKERS) \
+		--dist loadgroup tests/chaos tests/integration/test_publish_faults.py $(PYTEST_ARGS)
+
 check: $(DEV_STAMP) ## Lint, format, types, import contracts, lock files (all, then the verdict)
 	@failed=; \
 	for tool in "ruff check ." "ruff format --check ." mypy lint-imports \
