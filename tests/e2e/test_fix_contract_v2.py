@@ -23,6 +23,14 @@ def test_the_runtime_pushes_and_we_verify(repo: Repo) -> None:
     assert pull["draft"]
     assert pull["head"]["ref"].startswith(f"vera/fix-{number}-")
     repo.wait_comment(number, "**done**")
+    repo.product.settle()
+    writing = [
+        token
+        for token in repo.admin.state()["tokens"]
+        if token["permissions"].get("contents") == "write"
+        and token["repository_ids"] == [repo.state()["id"]]
+    ]
+    assert [token["revoked"] for token in writing] == [True]
 
 
 def test_a_review_in_the_strict_dialect_is_shown(repo: Repo) -> None:

@@ -392,9 +392,13 @@ def test_configuration_planted_in_a_mirror_is_written_over(room: Room) -> None:
         config.write(f'[diff]\n\texternal = "touch {room.tmp}/PWNED"\n')
     (mirror / "info").mkdir(exist_ok=True)
     (mirror / "info" / "attributes").write_text("* diff=evil\n")
+    alternates = mirror / "objects" / "info" / "alternates"
+    alternates.parent.mkdir(exist_ok=True)
+    alternates.write_text(f"{room.tmp}/elsewhere\n")
     room.workspaces.checkout(room.request(head, base_sha=base), TOKEN)
     assert "external" not in (mirror / "config").read_text()
     assert not (mirror / "info").exists()
+    assert not alternates.exists()
     assert not (room.tmp / "PWNED").exists()
 
 
