@@ -24,6 +24,11 @@ def median(rounds: int, work: Callable[[int], object]) -> float:
     return statistics.median(seconds(lambda n=n: work(n)) for n in range(rounds))  # type: ignore[misc]
 
 
+def best(rounds: int, work: Callable[[int], object]) -> float:
+    """The shortest time of ``rounds`` calls: for work that only the machine's load can vary."""
+    return min(seconds(lambda n=n: work(n)) for n in range(rounds))  # type: ignore[misc]
+
+
 def ratio(value: float, other: float, target: float | None = None) -> str:
     """``value`` in terms of ``other``, with the verdict on the target if there is one."""
     found = f"{value / other:.2f}x"
