@@ -24,7 +24,7 @@ def with_answer(
     task: Task, text: str, by: str | None, comment_id: int | None, clean: Callable[[str], str]
 ) -> Json:
     """The task's payload with one more answer; ``clean`` redacts."""
-    answers = [entry for entry in task.payload.get("answers", []) if isinstance(entry, dict)]
+    answers = _entries(task)
     answers.append(
         {
             "question": clean(task.summary or "")[:QUESTION_CHARS],
@@ -38,16 +38,16 @@ def with_answer(
 
 def was_given(task: Task, comment_id: int) -> bool:
     """Whether this very comment answered this task before."""
-    return any(
-        isinstance(entry, dict) and entry.get("comment_id") == comment_id
-        for entry in task.payload.get("answers", [])
-    )
+    return any(entry.get("comment_id") == comment_id for entry in _entries(task))
 
 
 def answers_of(task: Task) -> list[tuple[str, str]]:
     """(question, answer), oldest first."""
-    found = []
-    for entry in task.payload.get("answers", []):
-        if isinstance(entry, dict):
-            found.append((str(entry.get("question", "")), str(entry.get("answer", ""))))
-    return found
+    return [
+        (str(entry.get("question", "")), str(entry.get("answer", ""))) for entry in _entries(task)
+    ]
+
+
+def _entries(task: Task) -> list[Json]:
+    kept = task.payload.get("answers")
+    return [entry for entry in kept if isinstance(entry, dict)] if isinstance(kept, list) else []

@@ -204,7 +204,8 @@ def findings_text(parent: Task) -> str:
     """The findings of a stored result, for the brief of a fix; empty without any. Pure."""
     review = (parent.result or {}).get("review")
     found = review.get("findings") if isinstance(review, dict) else None
-    rows = [entry for entry in found or () if isinstance(entry, dict)]
+    listed = found if isinstance(found, list) else []
+    rows = [entry for entry in listed if isinstance(entry, dict)]
     if not rows:
         return ""
     lines = [f"Fix these findings of the review of {parent.head_sha or 'this pull request'}:"]

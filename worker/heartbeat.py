@@ -9,11 +9,16 @@ from __future__ import annotations
 import threading
 import time
 
+import structlog
+
+from coven.errors import StoreUnavailable
 from coven.services import Services
 from coven.settings.models import Familiar
 from coven.store import tasks
 from coven.store.tasks import Task
 from worker import show
+
+_log = structlog.get_logger(__name__)
 
 
 class Heartbeat:
@@ -30,10 +35,13 @@ class Heartbeat:
         self._lock = threading.Lock()
 
     def enter(self, phase: str) -> None:
-        """A new phase, in words for people; shown at once. Raises ``StoreUnavailable``."""
+        """A new phase, in words for people; shown at once. Never fails the work for it."""
         with self._lock:
             self._phase = phase
-        self._show(phase)
+        try:
+            self._show(phase)
+        except StoreUnavailable as error:
+            _log.warning("heartbeat_not_written", why=str(error))
 
     def leave(self) -> None:
         """Nothing more to say: what follows shows itself."""

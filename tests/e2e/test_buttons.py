@@ -56,7 +56,7 @@ def test_go_deeper_reviews_the_same_head_again(repo: Repo) -> None:
     pull = repo.pull({"things/pack.py": BAD_CODE})
     head = pull["head"]["sha"]
     first = repo.completed(head)
-    repo.admin.click(first["id"], "deepen", sender="mona", force=True, deliver=True)
+    repo.admin.click(first["id"], "deepen", sender="mona", deliver=True)
     _, after = two_reviews(repo, head)
     assert after["conclusion"] == "success"
     repo.wait_comment(pull["number"], "**done**")
@@ -66,7 +66,7 @@ def test_fix_this_works_on_the_findings(repo: Repo) -> None:
     pull = repo.pull({"things/pack.py": BAD_CODE})
     head = pull["head"]["sha"]
     first = repo.completed(head)
-    repo.admin.click(first["id"], "fix", sender="mona", force=True, deliver=True)
+    repo.admin.click(first["id"], "fix", sender="mona", deliver=True)
     done = until("the fix", lambda: (runs_named(repo, head, "Cody / fix") or [None])[0], 90)
     assert done["conclusion"] == "success"
 

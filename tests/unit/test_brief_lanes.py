@@ -265,6 +265,39 @@ def test_secrets_in_any_text_are_masked_before_the_brief_is_written(secret: str)
         assert secret.encode() not in serialise(brief, redactor)
 
 
+def test_a_deeper_review_asks_for_what_stands_around_the_change() -> None:
+    usual, deeper = build(task()), build(task(verb="deepen"))
+    assert "supporting files" not in (usual.audit_instruction or "")
+    told = deeper.audit_instruction or ""
+    assert "supporting files" in told
+    assert "run the tests" in told
+    assert "change no file" in told
+
+
+ASKED = {"question": "Zero or an error?", "answer": "Zero. <!-- evil -->", "by": "mona"}
+
+
+def test_questions_and_answers_reach_the_brief_as_data_with_a_fence() -> None:
+    payload = {"body": "It fails.", "answers": [ASKED, {"question": "Where?", "answer": "In a.py"}]}
+    brief = build(task(lane=Lane.FIX, is_pull=False, payload=payload))
+    assert isinstance(brief.task, FixIssue)
+    body = brief.task.issue_body
+    assert body.startswith("It fails.")
+    assert body.index("Question: Zero or an error?\nAnswer: Zero.") < body.index("Answer: In a.py")
+    assert "evil" not in body
+    assert f"BEGIN {NONCE}" in body or NONCE in body
+    mention = build(task(payload={"answers": [ASKED]}))
+    assert isinstance(mention.task, RespondToMention)
+    assert "Answer: Zero." in mention.task.comment_body
+
+
+@pytest.mark.parametrize("answers", [None, "x", [], [1, None], [{}]])
+def test_odd_answers_in_a_row_break_no_brief(answers: Any) -> None:
+    payload = {"answers": answers} if answers is not None else {}
+    brief = build(task(lane=Lane.FIX, is_pull=False, payload=payload))
+    assert parse(serialise(brief, Redactor())) == brief
+
+
 @given(
     st.text(max_size=80),
     st.text(max_size=80),
