@@ -127,6 +127,24 @@ def test_a_lost_create_is_found_again_by_its_external_id(bench: Bench) -> None:
     assert bench.row(CHECK).error is None
 
 
+def test_a_finished_run_of_an_earlier_database_is_adopted(bench: Bench) -> None:
+    content = bench.check(
+        status="completed", conclusion="success", title="1 commit pushed", summary="Done."
+    )
+    old = FakeClient(bench.github).create_check_run(
+        {
+            "name": content.name,
+            "head_sha": content.head_sha,
+            "external_id": content.external_id,
+            "status": "completed",
+            "conclusion": "success",
+        }
+    )
+    bench.until_settled()
+    assert bench.row(CHECK).object_id == old.id
+    assert len(bench.github.check_runs) == 1
+
+
 def test_a_run_of_another_app_with_our_id_is_left_alone(bench: Bench) -> None:
     content = bench.check()
     client = FakeClient(bench.github)

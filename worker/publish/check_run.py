@@ -71,7 +71,9 @@ def _find(hold: Hold, content: CheckRunContent, *, look: bool = False) -> Object
             hold.ready()
             return hold.client.get_check_run(known)
         return ObjectRef(known, hold.surface.object_url, {})
-    if hold.first_ever and not look:
+    # A run that is first shown when it is over may stand there all the same, from ledgers that were
+    # since restored from a backup; one more question costs nothing then.
+    if hold.first_ever and not look and content.status != "completed":
         return None
     hold.ready()
     ours = [
