@@ -16,7 +16,7 @@ BUILD     := setuptools>=80
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up doctor test bench check format lock clean
+.PHONY: help setup demo up doctor test bench chaos check format lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

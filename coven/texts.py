@@ -177,11 +177,17 @@ def comment_head_moved(
 
 
 def comment_fix(
-    voice: Voice, work: Work, summary: str, branch: str | None, *, partial: bool = False
+    voice: Voice,
+    work: Work,
+    summary: str,
+    branch: str | None,
+    *,
+    commits: int = 0,
+    partial: bool = False,
 ) -> str:
     """A finished fix; the publisher adds the link to the pull request."""
     outcome = (
-        f"The work is on {code_span(branch)}; a draft pull request from it follows."
+        f"{count(commits, 'commit')} on {code_span(branch)}, in a draft pull request of its own."
         if branch
         else "No changes were needed, so there is no pull request."
     )
@@ -228,7 +234,8 @@ def pull_request_body(
         more(voice),
     )
     room = COMMENT - 300 - len(facts.encode())
-    return f"{cut_bytes(block(body, room), room, CUT)}\n\n---\n\n{facts}"
+    told = block(_told(body), room)
+    return f"{cut_bytes(told, room, CUT)}\n\n---\n\n{facts}"
 
 
 def reply_status(voice: Voice, rows: Sequence[tuple[str, str, str]]) -> str:
@@ -270,6 +277,14 @@ def spoken(summary: str) -> str:
     kind "Let me look at …".
     """
     return "" if _NARRATION.match(summary.strip()) else summary
+
+
+def _told(body: str) -> str:
+    """A text without the paragraphs at its start that only say what comes next."""
+    parts = re.split(r"\n[ \t]*\n", body.strip())
+    while len(parts) > 1 and "\n" not in parts[0] and not spoken(parts[0]):
+        parts.pop(0)
+    return "\n\n".join(parts)
 
 
 def duration(seconds: float) -> str:

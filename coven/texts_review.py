@@ -5,6 +5,7 @@ Facts come in, finished Markdown goes out; whatever others wrote is neutralised 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,13 +29,8 @@ from coven.values import Severity
 
 LISTED = 20
 """Findings that a comment lists; the Check Run has all of them."""
-BADGES = {
-    Severity.CRITICAL: "🟥",
-    Severity.HIGH: "🟧",
-    Severity.MEDIUM: "🟨",
-    Severity.LOW: "🟦",
-    Severity.INFO: "⬜",
-}
+
+_CODE = re.compile(r"`([^`\n]{1,120})`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +132,8 @@ def check_review(voice: Voice, work: Work, report: ReviewReport, links: Links) -
     """A finished review: verdict, what changed since the last one, evidence, findings."""
     summary = paragraphs(
         said(report.summary, 2_000),
-        _verdict(report),
+        # With findings, the title has said it already.
+        None if report.findings else _verdict(report),
         _progress(report),
         _evidence_table(work, report),
         bullets("Limitations", report.limitations),
@@ -219,7 +216,7 @@ def review_comment(finding: FindingText) -> str:
         advice: str | None = f"```suggestion\n{finding.suggestion}\n```"
     else:
         advice = _advice(finding)
-    head = f"{BADGES[finding.severity]} **{finding.severity}** · **{inline(finding.title, 250)}**"
+    head = f"**{finding.severity}** · **{_titled(finding.title, 250)}**"
     body = paragraphs(head, about, block(finding.body, 8_000))
     return f"{cut_bytes(body, COMMENT // 2, CUT)}\n\n{advice}" if advice else body
 
@@ -270,7 +267,6 @@ def _evidence_table(work: Work, report: ReviewReport) -> str:
         tests += f" and {len(report.tests) - 10} more"
     rows = [
         ("Reviewed commit", code_span(work.sha) if work.sha else "unknown"),
-        ("Evidence", report.evidence),
         ("Files reviewed", f"{len(report.files_reviewed)} of {report.files_changed} changed"),
         ("Read for context", listed),
         ("Tests run", tests or "none"),
@@ -279,7 +275,7 @@ def _evidence_table(work: Work, report: ReviewReport) -> str:
         ("Duration", duration(report.seconds)),
     ]
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
-    return f"| Evidence | |\n| --- | --- |\n{table}"
+    return f"| Evidence | {report.evidence} |\n| --- | --- |\n{table}"
 
 
 def _names(names: Sequence[str]) -> str:
@@ -293,8 +289,8 @@ def _finding(finding: FindingText, *, note: bool = True) -> str:
         off = "_Not on a line that the diff shows, so it stands only here._"
     since = f"_Open since {code_span(finding.since[:12])}._" if finding.since else None
     head = (
-        f"{BADGES[finding.severity]} **{finding.severity}** · {_where(finding.file, finding.line)}"
-        f" · **{inline(finding.title, 250)}**"
+        f"**{finding.severity}** · {_where(finding.file, finding.line)}"
+        f" · **{_titled(finding.title, 250)}**"
     )
     return paragraphs(head, block(finding.body, 8_000), _advice(finding), since, off)
 
@@ -308,8 +304,8 @@ def _advice(finding: FindingText) -> str | None:
 def _row(finding: FindingText) -> str:
     since = f" (open since {code_span(finding.since[:12])})" if finding.since else ""
     return (
-        f"- {BADGES[finding.severity]} **{finding.severity}** "
-        f"{_where(finding.file, finding.line)}: {inline(finding.title, 200)}{since}"
+        f"- **{finding.severity}** "
+        f"{_where(finding.file, finding.line)}: {_titled(finding.title, 200)}{since}"
     )
 
 
@@ -321,7 +317,7 @@ def _earlier(
     since = f" since {code_span(before[:12])}" if before else ""
     mark = "~~" if struck else ""
     rows = [
-        f"- {_where(each.file, each.line)}: {mark}{inline(each.title, 200)}{mark}"
+        f"- {_where(each.file, each.line)}: {mark}{_titled(each.title, 200)}{mark}"
         for each in findings[:LISTED]
     ]
     left = len(findings) - len(rows)
@@ -336,6 +332,23 @@ def _read_line(report: ReviewReport) -> str:
         f"<sub>Read {len(report.files_reviewed)} of {count(report.files_changed, 'changed file')}"
         f"{tests}, in {duration(report.seconds)}.</sub>"
     )
+
+
+def _titled(text: str, limit: int) -> str:
+    """One line in which `code` stays code; everything else is neutralised as ever."""
+    cut = text if len(text) <= limit else f"{text[: limit - 1]}…"
+    parts = _CODE.split(cut)
+    shown = [
+        code_span(part) if index % 2 else _spaced(part) for index, part in enumerate(parts) if part
+    ]
+    return "".join(shown).strip() or "(no title)"
+
+
+def _spaced(text: str) -> str:
+    words = inline(text, 400)
+    before = " " if text[:1].isspace() else ""
+    after = " " if text[-1:].isspace() and words else ""
+    return f"{before}{words}{after}"
 
 
 def _where(file: str, line: int | None) -> str:

@@ -88,7 +88,14 @@ def _fix(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Result)
         task,
         attempt.familiar,
         "partial" if partial else "done",
-        texts.comment_fix(voice, work, summary, branch, partial=partial),
+        texts.comment_fix(
+            voice,
+            work,
+            summary,
+            branch,
+            commits=delivered.commits if delivered else 0,
+            partial=partial,
+        ),
     )
     wanted: list[Surfacing | None] = [check, comment]
     if delivered is not None:

@@ -163,7 +163,12 @@ def next_due_of_task(tx: Tx, task_id: TaskId, now: datetime) -> Surface | None:
     row = tx.execute(
         select(*FIELDS)
         .where(surfaces.c.task_id == task_id, is_due(now))
-        .order_by(surfaces.c.next_at, surfaces.c.id)
+        # The status comment links to the others, so it comes after those that are due with it.
+        .order_by(
+            case((surfaces.c.kind == SurfaceKind.STATUS_COMMENT, 1), else_=0),
+            surfaces.c.next_at,
+            surfaces.c.id,
+        )
         .limit(1)
     ).one_or_none()
     return from_row(row) if row is not None else None

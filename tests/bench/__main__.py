@@ -14,9 +14,10 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import checkout, overhead, redaction
+from tests.bench import api_calls, checkout, overhead, redaction
 
 PARTS: dict[str, Callable[[Path], None]] = {
+    "calls": api_calls.measure,
     "checkout": checkout.measure,
     "overhead": overhead.measure,
     "redaction": redaction.measure,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.bench.api_calls import MOST_CALLS, counted
 from tests.e2e.kit import BAD_CODE, FIX_BODY, FIX_TITLE, Repo, until
 
 pytestmark = [pytest.mark.xdist_group("e2e-review-surface"), pytest.mark.timeout(240)]
@@ -143,3 +144,13 @@ def test_a_pull_request_that_cannot_be_opened_is_a_visible_failure(repo: Repo) -
     assert branch in run["output"]["summary"]
     assert run["output"]["title"] == "Pull request not opened"
     assert repo.pulls() == []
+
+
+def test_a_review_needs_few_calls(repo: Repo) -> None:
+    first = repo.pull({"warm.py": "x = 1\n"}, branch="warm")
+    reviewed(repo, first["head"]["sha"])
+    repo.admin.clear_requests()
+    pull = repo.pull({"a.py": "x = 1\n"})
+    reviewed(repo, pull["head"]["sha"])
+    counts = counted(repo.admin.request_counts())
+    assert sum(counts.values()) <= MOST_CALLS, counts

@@ -377,6 +377,7 @@ def test_new_objects_keep_githubs_pace_and_edits_are_not_held_up(
 ) -> None:
     monkeypatch.setattr(publisher, "PER_MINUTE", 5)
     bench.comment("first")
+    bench.publish()
     for n in range(7):
         bench.reply(f"answer {n}", 10_000 + n)
     assert bench.publish() == 3
@@ -539,3 +540,41 @@ def test_a_task_that_nobody_knows_has_nothing_to_publish(bench: Bench) -> None:
     assert publish_task(bench.services, "0" * 32) == 0  # type: ignore[arg-type]
     with bench.store.read() as tx:
         assert surfaces.of_task(INSTALLATION, tx, bench.task.id) == []
+
+
+def test_the_status_comment_comes_last_and_links_what_is_known(bench: Bench) -> None:
+    bench.comment("done")
+    bench.check(status="completed", conclusion="success", title="Done", summary="x")
+    bench.pull()
+    assert bench.publish() == 0
+    (body,) = bench.github.bodies(THREAD)
+    assert "[Pull request](" in body
+    assert "[Check Run](" in body
+    assert bench.github.calls["create_comment"] == 1
+    assert bench.github.calls["update_comment"] == 0
+
+
+def test_a_pull_request_that_comes_later_is_linked_later(bench: Bench) -> None:
+    bench.comment("done")
+    bench.publish()
+    bench.pull()
+    assert bench.publish() == 0
+    (body,) = bench.github.bodies(THREAD)
+    assert "[Pull request](" in body
+
+
+def test_a_pull_request_that_is_refused_fails_the_check_and_is_said_with_its_branch(
+    bench: Bench,
+) -> None:
+    bench.check(status="completed", conclusion="success", title="1 commit pushed", summary="x")
+    bench.comment("done")
+    bench.publish()
+    bench.github.branches["main"] = bench.github.branches[BRANCH]
+    bench.pull()
+    assert bench.publish() == 0
+    (run,) = bench.github.check_runs.values()
+    assert run["conclusion"] == "failure"
+    assert BRANCH in run["output"]["summary"]
+    (body,) = bench.github.bodies(THREAD)
+    assert BRANCH in body
+    assert body.endswith("[Check Run](<https://github.example/run>)")

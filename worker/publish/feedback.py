@@ -24,7 +24,7 @@ from coven.store import surfaces, tasks
 from coven.store.engine import Tx
 from coven.store.surfaces import Surface
 from coven.store.tasks import Task
-from coven.values import SurfaceKind
+from coven.values import SurfaceKind, SurfaceState
 from worker.review.conclusion import TABLE, Case
 
 
@@ -88,6 +88,8 @@ def _comment(
         changed = content.model_copy(
             update={"state": "failed", "body": f"{note}\n\n{content.body}"}
         )
+    elif found.state is SurfaceState.PENDING and found.lease_token is None:
+        return  # It will be written yet, and looks the places up then.
     else:
         changed = content.model_copy(update={"refresh": content.refresh + 1})
     _desire(tx, task, found, changed.model_dump(mode="json"), now)

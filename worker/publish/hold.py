@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 
 from coven.errors import LeaseLost
@@ -16,6 +16,10 @@ from coven.values import same_login
 
 SPARE_SECS = 15.0
 """Beyond the time-out of one call, for everything else that happens under a lease."""
+
+
+YOUNG = timedelta(minutes=1)
+"""Older rows are looked for on GitHub even if the ledger says that nothing was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +45,16 @@ class Hold:
 
     @property
     def first_ever(self) -> bool:
-        """Nothing of this surface was ever sent, so nothing of it can exist yet."""
+        """Nothing of this surface was ever sent, so nothing of it can exist yet.
+
+        Believed of young rows only: in a ledger that was restored from a copy, an old row does not
+        know what was sent after the copy was made.
+        """
         row = self.surface
+        young = self.services.clock.now() - row.created_at < YOUNG
         return (
-            row.tries == 1
+            young
+            and row.tries == 1
             and row.object_id is None
             and row.published_at is None
             and row.error is None
