@@ -33,6 +33,20 @@ time.sleep(300)
     assert end.duration_secs < 10
 
 
+def test_memory_that_children_inherited_counts_once(backend: Backend, tmp_path: Path) -> None:
+    code = """
+import os, time
+held = bytearray(b"x") * 60_000_000
+children = 4
+for _ in range(children):
+    if os.fork() == 0:
+        time.sleep(300)
+time.sleep(1.2)
+"""
+    end = run(backend, tmp_path, python(code), limits=Limits(memory_bytes=150_000_000))
+    assert (end.breach, end.exit_code) == (None, 0)
+
+
 def test_processes(backend: Backend, tmp_path: Path) -> None:
     mark = f"mark-{uuid.uuid4().hex}"
     script = f"for i in $(seq 60); do sh -c 'sleep 300; : {mark}' & done; wait"

@@ -276,7 +276,7 @@ class _Run:
         elif self._disk.breach:
             self._ending.breach = self._disk.breach
         elif not self._backend.own_limits:
-            use = measure_tree(self._process.pid)
+            use = measure_tree(self._process.pid, limits.memory_bytes)
             self._peak = max(self._peak, use.rss_bytes)
             self._ending.breach = tree_breach(use, limits)
 

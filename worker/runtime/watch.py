@@ -24,10 +24,30 @@ class TreeUse:
     rss_bytes: int
 
 
-def measure_tree(launcher: int) -> TreeUse:
-    """Sum over everything below the launcher; the launcher itself does not count."""
+def measure_tree(launcher: int, exact_above: int | None = None) -> TreeUse:
+    """Sum over everything below the launcher; the launcher itself does not count.
+
+    The quick sum counts a page once for each process that inherited it by fork. A sum above
+    ``exact_above`` is therefore taken again with such pages counted once.
+    """
     pids = descendants(launcher)
-    return TreeUse(len(pids), sum(resident(pid) for pid in pids))
+    total = sum(resident(pid) for pid in pids)
+    if exact_above is not None and total > exact_above:
+        total = sum(own_share(pid) for pid in pids)
+    return TreeUse(len(pids), total)
+
+
+def own_share(pid: int) -> int:
+    """Like :func:`resident`, but of a page that n processes share only an n-th counts."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines()
+    except OSError:
+        # A process can hide this; then it counts in full.
+        return resident(pid)
+    shares = [
+        int(line.split()[1]) for line in lines if line.startswith((b"Pss_Anon:", b"Pss_Shmem:"))
+    ]
+    return sum(shares) * 1024 if len(shares) == 2 else resident(pid)
 
 
 def resident(pid: int) -> int:
