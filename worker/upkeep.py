@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import structlog
 
-from coven.errors import LeaseLost
+from coven.errors import LeaseLost, StoreUnavailable
 from coven.services import Services
 from coven.store import attempts, beats, sweeps, tasks
 from coven.store.attempts import AttemptEnd
@@ -40,13 +40,16 @@ class Job:
 
 
 def perform(services: Services, job: Job) -> None:
-    """Run a job unless it ran in this tick already."""
+    """Run a job unless it ran in this tick already. A store that is away is for the next tick."""
     now = services.clock.now()
-    with services.store.write("beat.take") as tx:
-        # A little less than the period, so that a late tick never skips one.
-        mine = beats.take(tx, job.name, now, job.every_secs * 0.8)
-    if mine:
-        job.run(services)
+    try:
+        with services.store.write("beat.take") as tx:
+            # A little less than the period, so that a late tick never skips one.
+            mine = beats.take(tx, job.name, now, job.every_secs * 0.8)
+        if mine:
+            job.run(services)
+    except StoreUnavailable as error:
+        _log.warning("job_put_off", job=job.name, why=str(error))
 
 
 def dispatch(services: Services) -> None:

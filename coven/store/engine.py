@@ -6,6 +6,8 @@ immediate write transactions, so that two writers queue instead of failing half 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -120,6 +122,7 @@ def _engine(url: str) -> Engine:
     if parsed.get_backend_name() == "sqlite":
         if parsed.database and parsed.database != ":memory:":
             _make_folder(Path(parsed.database).parent)
+            _make_private(Path(parsed.database))
         engine = create_engine(parsed, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
@@ -144,6 +147,12 @@ def _make_folder(folder: Path) -> None:
             f"storage: can't make the folder {str(folder)!r} ({why}); "
             "correct server.state_dir or storage.path, or its permissions"
         ) from error
+
+
+def _make_private(file: Path) -> None:
+    # SQLite gives its side files the mode of the database; an umask would leave it readable.
+    with contextlib.suppress(OSError):  # SQLite says better why it can't use the file.
+        os.close(os.open(file, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:

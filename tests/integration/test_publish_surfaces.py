@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from coven.errors import (
     GitHubUnauthorised,
@@ -17,6 +18,7 @@ from coven.errors import (
 from coven.markers import find_marker, make_marker
 from coven.store import surfaces
 from coven.store.engine import Store
+from coven.store.tables import surfaces as surface_table
 from coven.values import SurfaceKind, SurfaceState
 from tests.support.fake_github import FakeClient, FakeGitHub
 from tests.support.publishing import BRANCH, INSTALLATION, KEY, THREAD, Bench, findings
@@ -578,3 +580,18 @@ def test_a_pull_request_that_is_refused_fails_the_check_and_is_said_with_its_bra
     (body,) = bench.github.bodies(THREAD)
     assert BRANCH in body
     assert body.endswith("[Check Run](<https://github.example/run>)")
+
+
+def test_an_old_row_that_knows_of_nothing_sent_still_looks_first(bench: Bench) -> None:
+    """As after a restore from a copy: the ledger never heard of what stands on GitHub."""
+    bench.reply("an answer")
+    bench.publish()
+    with bench.store.write() as tx:
+        tx.execute(
+            update(surface_table).values(
+                state="pending", published_hash=None, object_id=None, published_at=None, tries=0
+            )
+        )
+    bench.clock.advance(3_600)
+    bench.until_settled()
+    assert len(bench.github.bodies(THREAD)) == 1

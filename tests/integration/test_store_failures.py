@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from coven.errors import Retry, StoreUnavailable
 from coven.governance.faults import InjectedFault, ScriptedFaults
-from coven.store import deliveries, tasks
+from coven.store import deliveries, migrate, tasks
 from coven.store.engine import Store, _use_wal, open_store
 from coven.store.tables import tasks as table
 from tests.ledger import TENANT, look, new_task, put, received
@@ -211,3 +211,15 @@ def test_the_mode_of_a_new_file_is_not_asked_for_for_ever(monkeypatch: pytest.Mo
     with pytest.raises(sqlite3.OperationalError):
         _use_wal(other)
     assert other.left == 1
+
+
+def test_a_new_sqlite_file_is_private_whatever_the_folder_allows(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    store = open_store(f"sqlite:///{tmp_path}/coven.db")
+    migrate.upgrade(store)
+    with store.write() as tx:
+        tx.exec_driver_sql("SELECT 1")
+    modes = {entry.name: entry.stat().st_mode & 0o077 for entry in tmp_path.iterdir()}
+    store.close()
+    assert modes
+    assert set(modes.values()) == {0}
