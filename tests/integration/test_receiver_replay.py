@@ -34,6 +34,10 @@ TRUE_REASONS = {
     "label_not_mapped",
     "closed",
     "draft",
+    "not_our_check",
+    "sender_is_bot",
+    "installation_deleted",
+    "installation_suspended",
 }
 INSTALLATION = {"id": 42, "node_id": "x"}
 
@@ -96,6 +100,8 @@ def test_every_sample_is_answered_and_recorded(bench: Bench, mode: str) -> None:
             assert reason == ("ping" if event == "ping" else "event_not_handled")
         elif body.get("action") not in HANDLED[event]:
             assert reason == "action_not_handled"
+        elif event == "installation":
+            assert reason in ("installation_deleted", "installation_suspended")
         elif mode == "unlisted":
             assert reason == "installation_not_listed"
     assert sum(reasons.values()) == len(bodies)
