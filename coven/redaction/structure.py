@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from coven.redaction.spans import MASK, Span
@@ -104,12 +104,17 @@ _ORPHAN_WINDOW = 8_192
 
 def find_structures(text: str) -> Iterator[Span]:
     """Spans of everything that stands where a secret stands."""
-    if "://" in text:
-        yield from _userinfo(text)
+    userinfo = list(_userinfo(text)) if "://" in text else []
+    yield from userinfo
     lowered = text.lower()
     yield from _headers(text, lowered)
     if any(hint in lowered for hint in _PAIR_HINTS):
-        yield from _pairs(text)
+        starts = [start for start, _ in userinfo]
+        for start, end in _pairs(text):
+            # In "https://x-access-token:…@host/path" the value ends at the '@', not at the path.
+            at = bisect_right(starts, start) - 1
+            if at < 0 or start >= userinfo[at][1]:
+                yield start, end
     if "PRIVATE KEY" in text or "PuTTY-User-Key" in text or "Private-MAC" in text:
         yield from find_keys(text)
 

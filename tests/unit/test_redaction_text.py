@@ -165,6 +165,10 @@ def test_base64_of_a_picture_is_untouched() -> None:
             "fatal: unable to access 'https://x-access-token:ghs_x@github.com/o/r/': 403",
             f"fatal: unable to access 'https://{MASK}@github.com/o/r/': 403",
         ),
+        (
+            f"fatal: unable to access 'https://x-access-token:ghs_{'a1B2' * 9}@github.com/o/r/'",
+            f"fatal: unable to access 'https://{MASK}@github.com/o/r/'",
+        ),
     ],
 )
 def test_values_in_secret_places_are_masked_and_the_rest_stays(text: str, masked: str) -> None:
