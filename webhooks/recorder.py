@@ -128,7 +128,7 @@ class Recorder:
             self._stops.supersede_older(tx, new, settled)
         if not tasks.insert_new(intent.installation_id, tx, new):
             holder = tasks.live_with_key(intent.installation_id, tx, intent.semantic_key)
-            if holder is not None and _waits_for_words(holder) and item.show:
+            if holder is not None and _waits_for_words(holder) and _has_words(item):
                 return self._resume(tx, intent, holder.id, received.received_at, settled)
             stopping = holder is not None and holder.cancel_requested_at is not None
             again = replace(
@@ -296,6 +296,13 @@ class Recorder:
             parent_task_id=intent.parent_task_id,
             created_at=now,
         )
+
+
+def _has_words(item: Admitted) -> bool:
+    """Whether a command says something new itself: its own words, by somebody who may."""
+    intent = item.intent
+    own = intent.comment_id is not None and intent.parent_task_id is None
+    return item.show and own and bool(intent.payload.get("args"))
 
 
 def _waits_for_words(task: Task) -> bool:

@@ -76,7 +76,8 @@ def _answer(services: Services, task: Task, familiar: Familiar | None) -> None:
     voice = voice_of(services.settings, familiar, task)
     if task.verb == "answer":
         resumed = conversation.hand_over(services, task)
-        _end(services, task, TaskState.COMPLETED, "handed_over" if resumed else "too_late", [])
+        outcome = "handed_over" if resumed else "too_late"
+        _end(services, task, TaskState.COMPLETED, outcome, [], good=resumed)
         return
     if task.verb == "cancel":
         stopped = conversation.stop_requested(services, task, familiar)

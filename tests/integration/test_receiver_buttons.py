@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from coven.github.models import Permission
 from coven.store.engine import Store
+from coven.store.tables import tasks as table
 from coven.store.tasks import Task
 from coven.values import Lane, SurfaceKind, TaskState, TrustScope
 from tests.integration.receiver_kit import HEAD, LISA, MONA, Bench, payload, settings
@@ -289,3 +291,18 @@ def test_a_push_tells_a_commanded_review_and_does_not_drop_it(bench: Bench) -> N
     told = [s for s in bench.surfaces(asked) if s.kind is SurfaceKind.STATUS_COMMENT]
     assert "333333333333" in told[0].desired["body"]
     assert HEAD[:12] in told[0].desired["body"]
+
+
+def test_a_click_is_no_answer_to_a_question(bench: Bench) -> None:
+    parent = reviewed(bench)
+    body = clicked(parent.id, "requested_action", button="fix")
+    fix = bench.task(bench.deliver("check_run", body))
+    with bench.store.write() as tx:
+        tx.execute(
+            update(table)
+            .where(table.c.id == fix.id)
+            .values(state="waiting", waiting_for="answer", expires_at=bench.clock.now())
+        )
+    other = clicked(parent.id, "requested_action", button="fix", sender=LISA)
+    assert ignored(bench.deliver("check_run", other)) == f"already_queued:{fix.id}"
+    assert bench.tasks()[-1].state is TaskState.WAITING

@@ -251,6 +251,17 @@ def test_the_same_command_with_words_is_an_answer_too(bench: Bench) -> None:
     assert now_of(bench, task).payload["answers"][0]["answer"] == "@familiar fix with an error"
 
 
+@pytest.mark.parametrize("words", ["fix", "retry", "retry harder"])
+def test_a_command_without_words_of_its_own_is_no_answer(bench: Bench, words: str) -> None:
+    ended = bench.task(bench.deliver("issue_comment", said("@familiar fix the rounding", 1)))
+    bench.finish(ended, "failed")
+    task = bench.task(bench.deliver("issue_comment", said("@familiar fix it", 2)))
+    asking(bench, task)
+    answer = bench.deliver("issue_comment", said(f"@familiar {words}", 3))
+    assert ignored(answer) == f"already_queued:{task.id}"
+    assert now_of(bench, task).state is TaskState.WAITING
+
+
 def test_an_answer_counts_once(bench: Bench) -> None:
     task = bench.task(bench.deliver("issue_comment", said("@familiar fix it", 1)))
     asking(bench, task)
