@@ -62,6 +62,8 @@ class CheckRunContent(Content):
     summary: str
     text: str | None = None
     annotations: tuple[Annotation, ...] = ()
+    first_marks: bool = False
+    """No earlier content of this run had annotations, so at a first try there can't be any."""
     actions: tuple[CheckAction, ...] = ()
     details_url: str | None = None
 

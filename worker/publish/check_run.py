@@ -67,7 +67,8 @@ def _find(hold: Hold, content: CheckRunContent, *, look: bool = False) -> Object
     known = hold.surface.object_id
     if known is not None:
         # What is there matters only when something may have been added, or the run was closed.
-        if look or content.annotations or hold.surface.tries > 1:
+        unmarked = content.first_marks and hold.surface.error is None
+        if look or (content.annotations and not unmarked) or hold.surface.tries > 1:
             hold.ready()
             return hold.client.get_check_run(known)
         return ObjectRef(known, hold.surface.object_url, {})

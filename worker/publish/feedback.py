@@ -30,7 +30,8 @@ from worker.review.conclusion import TABLE, Case
 
 def was_published(tx: Tx, row: Surface, now: datetime) -> None:
     """A new object exists; the status comment learns where it is."""
-    if row.kind not in (SurfaceKind.PULL_REQUEST, SurfaceKind.REVIEW) or row.published_at:
+    # A review stands right below the comment; a link to it is not worth another edit.
+    if row.kind is not SurfaceKind.PULL_REQUEST or row.published_at:
         return
     task = tasks.get(row.installation_id, tx, row.task_id)
     if task is not None:
@@ -64,6 +65,7 @@ def _check_run(tx: Tx, task: Task, note: str, now: datetime) -> None:
         return
     changed = content.model_copy(
         update={
+            "first_marks": False,
             "conclusion": TABLE[Case.NO_PULL_REQUEST],
             "title": texts.PULL_REQUEST_FAILED,
             "summary": f"{note}\n\n{content.summary}",

@@ -23,6 +23,8 @@ from worker.review.anchors import FileLines, read_diff
 
 NOTHING_POSTED = 0
 """Object id of a surface that only withdraws."""
+FRESH_SECS = 10.0
+"""So long the worker's own look at the head counts as one right before publishing."""
 _ASKED = "CHANGES_REQUESTED"
 
 
@@ -52,6 +54,30 @@ def commit_number(sha: str) -> int:
 
 
 def _post(hold: Hold, content: ReviewContent, marker: Marker) -> PullReview:
+    if not _just_looked(hold):
+        _same_head(hold, content)
+    refused: GitHubRejected | None = None
+    for kept in _tries(hold, content):
+        hold.ready()
+        try:
+            return hold.client.create_review(content.thread, _body(hold, content, marker, kept))
+        except GitHubRejected as error:
+            refused = error
+            if content.event != "COMMENT" and "own pull request" in str(error).casefold():
+                # GitHub lets nobody request changes on a pull request of their own.
+                own = content.model_copy(update={"event": "COMMENT"})
+                return _post(hold, own, marker)
+    assert refused is not None
+    raise refused
+
+
+def _just_looked(hold: Hold) -> bool:
+    """The worker saw the head when it stated this, a moment ago."""
+    age = hold.services.clock.now() - hold.surface.updated_at
+    return hold.first_ever and age.total_seconds() < FRESH_SECS
+
+
+def _same_head(hold: Hold, content: ReviewContent) -> None:
     hold.ready()
     pull = hold.client.pull(content.thread)
     if pull.head_sha != content.sha:
@@ -61,22 +87,6 @@ def _post(hold: Hold, content: ReviewContent, marker: Marker) -> PullReview:
             public=f"The head moved from {content.sha[:12]} to {pull.head_sha[:12]} before the "
             "review was posted, so it is not shown.",
         )
-    event = content.event
-    if pull.author_login is not None and hold.is_ours(None, pull.author_id, pull.author_login):
-        event = "COMMENT"  # GitHub lets nobody request changes on a pull request of their own.
-    refused: GitHubRejected | None = None
-    for kept in _tries(hold, content):
-        hold.ready()
-        try:
-            return hold.client.create_review(
-                content.thread, _body(hold, content, marker, kept, event)
-            )
-        except GitHubRejected as error:
-            refused = error
-            if "own pull request" in str(error).casefold():
-                event = "COMMENT"
-    assert refused is not None
-    raise refused
 
 
 def _tries(hold: Hold, content: ReviewContent) -> Iterator[Sequence[ReviewComment]]:
@@ -104,7 +114,6 @@ def _body(
     content: ReviewContent,
     marker: Marker,
     kept: Sequence[ReviewComment],
-    event: str,
 ) -> dict[str, Any]:
     moved = [each for each in content.comments if each not in kept]
     line = make_marker(
@@ -113,7 +122,7 @@ def _body(
     text = cut_bytes(hold.clean(_text(content, moved)), limits.COMMENT - len(line) - 1)
     return {
         "commit_id": content.sha,
-        "event": event,
+        "event": content.event,
         "body": f"{line}\n{text}",
         "comments": [_comment(hold, each) for each in kept],
     }

@@ -65,7 +65,6 @@ def _places(hold: Hold, tx: Tx) -> list[tuple[str, str | None]]:
     }
     return [
         ("Pull request", known.get(SurfaceKind.PULL_REQUEST)),
-        ("Review", known.get(SurfaceKind.REVIEW)),
         ("Check Run", known.get(SurfaceKind.CHECK_RUN)),
     ]
 

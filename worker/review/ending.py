@@ -99,8 +99,8 @@ def actions_for(task: Task, findings: object) -> tuple[CheckAction, ...]:
 
 
 def with_actions(surfacing: Surfacing, actions: tuple[CheckAction, ...]) -> Surfacing:
-    """The same Check Run with buttons."""
-    content = surfacing.content.model_copy(update={"actions": actions})
+    """The same Check Run with buttons; only a finished review has annotations, and once."""
+    content = surfacing.content.model_copy(update={"actions": actions, "first_marks": True})
     return Surfacing(surfacing.kind, surfacing.subject, content)
 
 
