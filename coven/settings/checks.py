@@ -14,6 +14,9 @@ from coven.settings.findings import Finding, error, warning
 from coven.settings.models import Settings
 from coven.values import RepoName
 
+PUSH_TOKEN_SECS = 3_300
+"""How long a session may push with the token that it was started with, five minutes kept back."""
+
 _CRON = re.compile(r"(\d{1,2}) (\d{1,2}) \* \* \*\Z")
 _GENERATE = "generate one: openssl rand -hex 32"
 
@@ -97,6 +100,12 @@ def _worker(settings: Settings) -> Iterator[Finding]:
             )
     if worker.backend == "container" and not worker.container.image.strip():
         yield error("worker.container.image", "is blank", "name the image of the runtime")
+    if worker.profile == "contract-v2" and worker.timeout_secs > PUSH_TOKEN_SECS:
+        yield warning(
+            "worker.timeout_secs",
+            "is longer than the token lives that a contract-v2 session pushes with (one hour)",
+            f"set it to {PUSH_TOKEN_SECS} or less, or accept that late pushes fail",
+        )
     if worker.lease_secs < 2 * worker.heartbeat_secs:
         yield error(
             "worker.lease_secs",

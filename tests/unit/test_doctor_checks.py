@@ -84,6 +84,11 @@ def test_a_good_configuration_has_nothing_to_say() -> None:
             "worker.container.image",
         ),
         ({"worker": {"lease_secs": 20, "heartbeat_secs": 15}}, "error", "worker.lease_secs"),
+        (
+            {"worker": {"profile": "contract-v2", "timeout_secs": 3_301}},
+            "warning",
+            "worker.timeout_secs",
+        ),
         ({"worker": {"retry_cap_secs": 1}}, "error", "worker.retry_cap_secs"),
         ({"familiars": []}, "error", "familiars"),
         (
