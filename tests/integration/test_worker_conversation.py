@@ -60,7 +60,7 @@ class People:
 
 
 @pytest.fixture
-def services(sqlite_store: Store, tmp_path: Path) -> Services:
+def services(store: Store, tmp_path: Path) -> Services:
     cody = {"id": "cody", "display_name": "Cody", "bot_username": "cody[bot]"}
     nova = {"id": "nova", "display_name": "Nova", "bot_username": "nova[bot]"}
     settings = Settings.model_validate(
@@ -73,7 +73,7 @@ def services(sqlite_store: Store, tmp_path: Path) -> Services:
     )
     return Services(
         settings=settings,
-        store=sqlite_store,
+        store=store,
         github=cast(GitHub, People()),
         clock=ManualClock(NOW),
         seam=Seam(),
