@@ -202,6 +202,7 @@ def test_one_object_of_each_kind_equal_to_the_ledger(
             title="Done",
             summary="Read it all.",
             annotations=final,
+            first_marks=True,
         ),
         lambda: bench.comment("done"),
     ):
