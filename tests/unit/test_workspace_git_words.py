@@ -203,8 +203,8 @@ def test_the_way_to_the_network_is_taken_from_the_workers_environment() -> None:
     assert found == {
         "HTTPS_PROXY": "http://proxy.example:3128",
         "https_proxy": "http://proxy.example:3128",
-        "NO_PROXY": "git.internal",
-        "no_proxy": "git.internal",
+        "NO_PROXY": "git.internal,127.0.0.1,localhost,::1",
+        "no_proxy": "git.internal,127.0.0.1,localhost,::1",
         "GIT_SSL_CAINFO": "/etc/ours.pem",
     }
     assert proxy_environment({}) == {}

@@ -100,13 +100,17 @@ _CA_NAMES = ("GIT_SSL_CAINFO", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
 def proxy_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """How to reach the network, out of the worker's own environment.
 
-    The same variables steer our HTTP requests; the first certificate bundle named is git's.
+    The same variables steer our HTTP requests; the first certificate bundle named is git's. This
+    machine itself is never reached through a proxy.
     """
     found: dict[str, str] = {}
     for name in _PROXY_NAMES:
         value = environ.get(name) or environ.get(name.lower())
         if value:
             found |= {name: value, name.lower(): value}
+    if found:
+        local = ",".join(filter(None, [found.get("NO_PROXY"), "127.0.0.1,localhost,::1"]))
+        found |= {"NO_PROXY": local, "no_proxy": local}
     bundle = next((environ[name] for name in _CA_NAMES if environ.get(name)), None)
     return found | ({"GIT_SSL_CAINFO": bundle} if bundle else {})
 
