@@ -102,6 +102,21 @@ def test_a_running_session_tells_its_time_on_the_check_run(repo: Repo) -> None:
     wait_reaction(repo, "@slow-familiar deepen", "rocket")
 
 
+def test_a_push_during_a_review_that_was_asked_for_is_told(repo: Repo) -> None:
+    pull = repo.pull({"a.py": BAD_CODE}, draft=True)
+    old = pull["head"]["sha"]
+    repo.say(pull["number"], "@slow-familiar review")
+    until("the session", lambda: [r for r in repo.runs(old) if r["status"] == "in_progress"], 60)
+    repo.admin.push(repo.name, "changes", {"a.py": "x = 1\n"}, author="mona", deliver=True)
+    new = repo.pulls()[0]["head"]["sha"]
+    run = repo.completed(old)
+    assert run["conclusion"] == "neutral"
+    assert run["annotations"] == []
+    told = repo.wait_comment(pull["number"], "**superseded**")
+    assert old[:12] in told
+    assert new[:12] in told
+
+
 def test_a_stranger_gets_no_reaction(repo: Repo) -> None:
     stranger = f"kim-{repo.name.rsplit('-', 1)[1]}"
     repo.admin.create_user(stranger)
