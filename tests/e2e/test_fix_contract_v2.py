@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from coven.cli.ledger import list_tasks
 from coven.sandbox.stack import DemoFamiliar
-from tests.e2e.kit import BAD_CODE, FIX_BODY, FIX_TITLE, Repo, until
+from coven.store import attempts
+from coven.store.attempts import Attempt
+from tests.e2e.kit import BAD_CODE, FIX_BODY, FIX_TITLE, Product, Repo, until
 
 pytestmark = [pytest.mark.xdist_group("e2e-fix"), pytest.mark.timeout(180)]
 
@@ -13,7 +16,19 @@ KEYS = {
     "worker": {"retry_base_secs": "0.3", "profile": '"contract-v2"'},
     "review": {"familiar": '"vera"', "pull_request": "true"},
 }
-FAMILIARS = (DemoFamiliar("vera", "vera-familiar", "sandbox:contract-v2"),)
+FAMILIARS = (
+    DemoFamiliar("vera", "vera-familiar", "sandbox:contract-v2"),
+    DemoFamiliar("otto", "otto-familiar", "sandbox:contract-v2,other-branch"),
+    DemoFamiliar("mara", "mara-familiar", "sandbox:contract-v2,other-branch,team/release"),
+)
+
+
+def attempt_of(product: Product, familiar: str) -> Attempt:
+    """The only attempt of this familiar's only task."""
+    with product.store.read() as tx:
+        (task,) = [t for t in list_tasks(tx, None, None, 50) if t.familiar_id == familiar]
+        (attempt,) = attempts.of_task(task.installation_id, tx, task.id)
+    return attempt
 
 
 def test_the_runtime_pushes_and_we_verify(repo: Repo) -> None:
@@ -31,6 +46,29 @@ def test_the_runtime_pushes_and_we_verify(repo: Repo) -> None:
         and token["repository_ids"] == [repo.state()["id"]]
     ]
     assert [token["revoked"] for token in writing] == [True]
+
+
+def test_another_new_branch_of_the_familiar_is_taken_and_listed_as_tolerated(
+    repo: Repo, product: Product
+) -> None:
+    number = repo.issue(FIX_TITLE, FIX_BODY)
+    repo.admin.label(repo.name, number, "otto:fix", sender="mona", deliver=True)
+    pull = until("the draft", lambda: next(iter(repo.pulls()), None), 60)
+    assert pull["head"]["ref"] == "otto/another-name"
+    product.settle()
+    tolerated = attempt_of(product, "otto").tolerated or []
+    assert any("otto/another-name instead of the reserved otto/fix-" in each for each in tolerated)
+
+
+def test_a_branch_outside_the_familiars_names_is_never_published(
+    repo: Repo, product: Product
+) -> None:
+    number = repo.issue(FIX_TITLE, FIX_BODY)
+    repo.admin.label(repo.name, number, "mara:fix", sender="mona", deliver=True)
+    repo.wait_comment(number, "**failed**")
+    product.settle()
+    assert repo.pulls() == []
+    assert "team/release" in (attempt_of(product, "mara").detail or "")
 
 
 def test_a_review_in_the_strict_dialect_is_shown(repo: Repo) -> None:

@@ -48,6 +48,9 @@ def _session(flags: Flags, brief: Brief, scenario: Scenario) -> int:
     mode = "none" if strict and brief.kind == "address_review_comment" else brief.mode
     checkout = Checkout(brief.root, brief.display_name)
     early = before_work(scenario, flags, brief, voice)
+    if scenario.has("other-branch"):
+        name = scenario.chosen["other-branch"] or f"{brief.familiar}/another-name"
+        checkout.git("switch", "-q", "-c", name)
     work = early if early is not None else _work(flags, brief, checkout, voice, mode, strict)
     work.mode = mode
     after_work(scenario, work, voice)

@@ -33,6 +33,7 @@ NAMES = frozenset(
         "ignore-sigterm",
         "leak-env",
         "leak-path",
+        "other-branch",
         "leak-proc",
         "big-result",
         "symlink-result",
