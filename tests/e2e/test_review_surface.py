@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from coven.sandbox.stack import DemoFamiliar
 from tests.bench.api_calls import MOST_CALLS, counted
 from tests.e2e.kit import BAD_CODE, FIX_BODY, FIX_TITLE, Repo, until
 
@@ -19,6 +20,7 @@ KEYS = {
         "publish": '"request_changes"',
     },
 }
+FAMILIARS = (DemoFamiliar("slow", "slow-familiar", "sandbox:slow,4"),)
 FIXED = """import subprocess
 
 
@@ -153,3 +155,25 @@ def test_a_review_needs_few_calls(repo: Repo) -> None:
     reviewed(repo, pull["head"]["sha"])
     counts = counted(repo.admin.request_counts())
     assert sum(counts.values()) <= MOST_CALLS, counts
+
+
+def test_findings_about_a_head_that_moved_are_withheld_and_both_commits_named(repo: Repo) -> None:
+    pull = repo.pull({"things/pack.py": BAD_CODE}, draft=True)
+    first = pull["head"]["sha"]
+    repo.say(pull["number"], "@slow-familiar review")
+    until(
+        "the session",
+        lambda: [r for r in repo.runs(first) if r["status"] == "in_progress"],
+        60,
+    )
+    second = push(repo, CLEAN)
+    run = repo.completed(first)
+    assert run["conclusion"] == "neutral"
+    assert run["annotations"] == []
+    assert first in run["output"]["summary"]
+    assert second in run["output"]["summary"]
+    said = repo.wait_comment(pull["number"], "**superseded**")
+    assert first in said
+    assert second in said
+    repo.product.settle()
+    assert reviews(repo, pull["number"]) == []
