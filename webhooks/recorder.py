@@ -113,6 +113,8 @@ class Recorder:
         if isinstance(item, Ignored):
             if item.cancel is not None:
                 self._stops.cancel(tx, item.cancel, received.received_at, settled)
+            if item.moved is not None:
+                self._stops.tell(tx, item.moved, received.received_at, settled)
             if item.gone is not None:
                 self._stops.tenant_gone(tx, item.gone, received.received_at)
             return f"ignored:{item.reason}", None

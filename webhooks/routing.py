@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from typing import Any, Literal, TypeVar
@@ -143,6 +143,17 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """A push that nobody reviews by itself; who asked for a review is told all the same."""
+
+    installation_id: InstallationId
+    repo_id: RepoId
+    thread: int
+    head_sha: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """Words that give no command. They matter when a task on this thread waits for an answer."""
 
@@ -163,6 +174,7 @@ class Ignored:
     gone: Gone | None = None
     answer: Answer | None = field(default=None, compare=False)
     """Unless a task waits for these words: only the ledger knows."""
+    moved: Moved | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +296,13 @@ def _pull_request(scene: Scene) -> Routed:
         return Ignored("closed")
     if scene.action == "labeled":
         return _labelled(scene, pull)
-    return _opened(scene, pull)
+    routed = _opened(scene, pull)
+    if isinstance(routed, Ignored) and scene.action == "synchronize":
+        place = scene.place
+        head, at = str(pull.head.sha), pull.updated_at
+        moved = Moved(place.installation_id, place.repo_id, pull.number, head, at)
+        return replace(routed, moved=moved)
+    return routed
 
 
 def _opened(scene: Scene, pull: PullRequest) -> Routed:

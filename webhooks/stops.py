@@ -12,9 +12,9 @@ from coven.settings.models import Settings
 from coven.store import intake, surfaces, tasks
 from coven.store.engine import Tx
 from coven.store.tasks import Ending, NewTask, Task
-from coven.values import LIVE_STATES, Lane, TaskId, TaskState
+from coven.values import Lane, TaskId, TaskState
 from webhooks import first_surface
-from webhooks.routing import Cancel, Gone
+from webhooks.routing import Cancel, Gone, Moved
 from webhooks.settled import Settled
 from webhooks.trust import WAITING_FOR_APPROVAL
 
@@ -35,7 +35,10 @@ class Stops:
         why = f"superseded: a newer version was pushed ({(new.head_sha or '')[:12]})"
         for task in older:
             self._stop(tx, task, TaskState.SUPERSEDED, why, new.created_at, settled, new.id)
-        self._tell(tx, new, settled)
+        moved = Moved(
+            new.installation_id, new.repo_id, new.thread, new.head_sha or "", new.source_at
+        )
+        self.tell(tx, moved, new.created_at, settled)
 
     def settle_waiting(self, tx: Tx, by: Task, settled: Settled) -> None:
         """A maintainer asked for an exact commit: what waited for that is answered."""
@@ -74,24 +77,24 @@ class Stops:
             if tasks.settle_idle(gone.installation_id, tx, task.id, now, end) is None:
                 tasks.request_cancel(gone.installation_id, tx, task.id, now, why)
 
-    def _tell(self, tx: Tx, new: NewTask, settled: Settled) -> None:
+    def tell(self, tx: Tx, moved: Moved, now: datetime, settled: Settled) -> None:
         """A review that somebody asked for goes on: its comment says which commit it is about."""
-        listed = tasks.on_thread(new.installation_id, tx, new.repo_id, new.thread, THREAD_LOOKBACK)
-        familiar = self._settings.familiar(new.familiar_id)
+        tenant = moved.installation_id
+        listed = tasks.on_thread(tenant, tx, moved.repo_id, moved.thread, THREAD_LOOKBACK)
         for task in listed:
-            asked = task.lane is Lane.REVIEW and not task.automatic
+            familiar = self._settings.familiar(task.familiar_id)
             if (
                 familiar is None
-                or not asked
-                or task.state not in LIVE_STATES
-                or task.familiar_id != new.familiar_id
-                or task.head_sha == new.head_sha
-                or task.source_at > new.source_at
+                or task.lane is not Lane.REVIEW
+                or task.automatic
+                or task.state not in (TaskState.QUEUED, TaskState.RUNNING)
+                or task.head_sha == moved.head_sha
+                or (moved.at is not None and task.source_at > moved.at)
                 or task.trust_evidence.get("source") == "unavailable"
             ):
                 continue
-            wanted = first_surface.head_moved(self._settings, task, familiar, new.head_sha or "")
-            self.desire(tx, task, wanted, new.created_at, settled)
+            wanted = first_surface.head_moved(self._settings, task, familiar, moved.head_sha)
+            self.desire(tx, task, wanted, now, settled)
 
     def _stop(
         self,

@@ -275,7 +275,8 @@ def test_a_suspended_app_stops_too_and_other_tenants_go_on(bench: Bench) -> None
     assert bench.tasks()[0].state is TaskState.CANCELLED
 
 
-def test_a_push_tells_a_commanded_review_and_does_not_drop_it(bench: Bench) -> None:
+@pytest.mark.parametrize("lane_on", [True, False])
+def test_a_push_tells_a_commanded_review_and_does_not_drop_it(bench: Bench, lane_on: bool) -> None:
     parent = reviewed(bench)
     bench.clock.advance(1)
     asked = bench.task(bench.deliver("check_run", clicked(parent.id)))
@@ -285,7 +286,9 @@ def test_a_push_tells_a_commanded_review_and_does_not_drop_it(bench: Bench) -> N
         pull_request__head__sha="3" * 40,
         pull_request__updated_at="2031-01-01T00:00:00Z",
     )
-    bench.task(bench.deliver("pull_request", pushed))
+    if not lane_on:
+        bench.configure(settings(review={"pull_request": False}))
+    bench.deliver("pull_request", pushed)
     states = {task.id: task.state for task in bench.tasks()}
     assert states[asked.id] is TaskState.QUEUED
     told = [s for s in bench.surfaces(asked) if s.kind is SurfaceKind.STATUS_COMMENT]
