@@ -17,12 +17,13 @@ _numbers = itertools.count(1)
 def product(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Product]:
-    """The product with the module's ``KEYS``, ``FAMILIARS``, ``BACKEND`` and ``ENVIRON``."""
+    """The product with the module's ``KEYS``, ``FAMILIARS``, ``BACKEND`` and ``environ_for``."""
     folder: Path = tmp_path_factory.mktemp("product")
     keys = getattr(request.module, "KEYS", None)
     familiars = getattr(request.module, "FAMILIARS", ())
     backend = getattr(request.module, "BACKEND", "host")
-    environ = getattr(request.module, "ENVIRON", None)
+    environ_for = getattr(request.module, "environ_for", None)
+    environ = environ_for(folder) if environ_for else None
     with running(folder, keys, familiars, backend=backend, environ=environ) as product:
         yield product
 

@@ -6,8 +6,8 @@ is looked at. At the end no process, folder or open promise may be left.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -111,7 +111,13 @@ KEYS = {
     },
     "review": {"familiar": '"cody"', "pull_request": "false"},
 }
-ENVIRON = {"COVEN_SANDBOX_STATE": tempfile.mkdtemp(prefix="coven-outcomes-")}
+
+
+def environ_for(folder: Path) -> dict[str, str]:
+    """Where the runtime counts the attempts of ``flaky``."""
+    counters = folder / "counters"
+    counters.mkdir()
+    return {"COVEN_SANDBOX_STATE": str(counters)}
 
 
 @dataclass
