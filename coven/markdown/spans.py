@@ -75,7 +75,18 @@ class Line:
     def _at_start(self) -> bool:
         return not self._parts or self._parts[-1].endswith("\n")
 
+    def _joins(self, word: str) -> bool:
+        """Whether what stands right before makes more of this word than it is by itself."""
+        before = "".join(self._parts[-8:]).replace("\\", "")
+        if not before or before[-1].isspace() or before[-1] == "`":
+            return False
+        tail = before.split()[-1][-80:]
+        return is_active(tail + word) and not is_active(tail)
+
     def _word(self, word: str) -> None:
+        # Links and images are dissolved: "@[all](…)" must not become "@all".
+        if self._joins(word):
+            self.raw(" ")
         if not is_active(word):
             self.raw(_escape(word, line_start=self._at_start()))
             return

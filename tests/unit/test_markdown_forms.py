@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from coven import github_limits
@@ -156,3 +158,17 @@ def test_plain_fields_look_the_same_and_mean_nothing() -> None:
     assert plain("a\nb", 100) == "a b"
     assert plain("a\nb\n", 100, lines=True) == "a\nb"
     assert cut_plain("äöü", 5) == "ä…"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mail @[text](https://evil.example)",
+        "see #[1](https://evil.example)",
+        "gh-[7](https://evil.example)",
+        "@![everyone](https://evil.example/x.png)",
+    ],
+)
+def test_a_dissolved_link_does_not_join_what_stands_before_it(text: str) -> None:
+    shown = block(text, 1_000).split("(`")[0]
+    assert not re.search(r"(?i)@\w|#\d|gh-\d", shown.replace("\\", "")), shown
