@@ -70,14 +70,16 @@ $(BIN)/python:
 	@echo "Making $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
+# A lock is its own constraint too: older pips else look for a newer release of what is asked for with
+# extras, and stop at its missing hash.
 # The project itself is installed editable: the pinned setuptools builds it, nothing is fetched.
 $(RUN_STAMP): requirements.lock pyproject.toml | $(BIN)/python
 	@echo "Installing what it needs to run"
-	@$(PIP) install --quiet --require-hashes -r requirements.lock
+	@$(PIP) install --quiet --require-hashes -r requirements.lock -c requirements.lock
 	@$(PIP) install --quiet --no-build-isolation --no-deps --no-index --editable .
 	@touch $@
 
 $(DEV_STAMP): requirements-dev.lock $(RUN_STAMP)
 	@echo "Installing what the tests need"
-	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
+	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock -c requirements-dev.lock
 	@touch $@
