@@ -41,11 +41,6 @@ class Sha(str):
             raise ValueError(f"not a full commit id: {value[:80]!r}")
         return super().__new__(cls, value)
 
-    @property
-    def short(self) -> str:
-        """The first twelve digits, for people only."""
-        return self[:12]
-
 
 @dataclass(frozen=True, slots=True)
 class RepoName:

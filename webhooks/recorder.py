@@ -148,13 +148,6 @@ class Recorder:
         routing = f"ignored:{intent.ignored_as}" if intent.ignored_as else f"task:{task.id}"
         return routing, task.id
 
-    def _behind(self, tx: Tx, new: NewTask, holder: Task | None) -> bool:
-        """Queue behind work that was told to stop and has not ended yet: that is not this work."""
-        if holder is None or holder.cancel_requested_at is None:
-            return False
-        again = replace(new, semantic_key=f"{new.semantic_key}:{holder.id[:8]}")
-        return tasks.insert_new(new.installation_id, tx, again)
-
     def _resume(
         self, tx: Tx, intent: Intent, waiting: TaskId, now: datetime, settled: Settled
     ) -> tuple[str, TaskId | None]:

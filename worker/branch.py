@@ -74,7 +74,7 @@ def _import(
     try:
         return _import_once(services, prepared, result, base)
     except AccessRefused:
-        # The token may have been revoked since it was cached: once more with a fresh one.
+        # A new token may take a moment to be known everywhere: once more with another one.
         return _import_once(services, prepared, result, base)
 
 

@@ -35,13 +35,6 @@ class Draining(Protocol):
         """True from the moment the grace of a shutdown is over."""
 
 
-class NeverDraining:
-    """For tools and tests."""
-
-    def is_set(self) -> bool:
-        return False
-
-
 class LeaseKeeper:
     """Renews the lease of one running task; a context manager."""
 

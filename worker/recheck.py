@@ -7,7 +7,7 @@ Only this look may raise a trust scope.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from coven.errors import GitHubNotFound
@@ -24,8 +24,6 @@ class GoOn:
     """The work may start; ``facts`` go to the task row."""
 
     facts: dict[str, Any]
-    pull: PullRequest | None
-    repository: Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ def look_again(client: RepoClient, settings: Settings, task: Task) -> Look:
         return rights
     facts |= rights
     if task.automatic and task.lane is Lane.REVIEW:
-        return _automatic(settings, task, facts, pull, repository)
+        return _automatic(settings, task, facts)
     if pull is not None and task.lane is Lane.REVIEW:
         unbound = _approval_is_missing(client, settings, task, pull)
         if unbound is not None:
@@ -96,7 +94,7 @@ def look_again(client: RepoClient, settings: Settings, task: Task) -> Look:
         facts["head_sha"] = str(client.branch_head(repository.default_branch))
         facts["base_sha"] = facts["head_sha"]
         facts["base_ref"] = repository.default_branch
-    return GoOn(facts, pull, repository)
+    return GoOn(facts)
 
 
 def _pull_is_unfit(task: Task, pull: PullRequest) -> Decline | None:
@@ -169,17 +167,11 @@ def _rights(
     }
 
 
-def _automatic(
-    settings: Settings,
-    task: Task,
-    facts: dict[str, Any],
-    pull: PullRequest | None,
-    repository: Repository,
-) -> Look:
+def _automatic(settings: Settings, task: Task, facts: dict[str, Any]) -> Look:
     policy = settings.review.for_repo(task.repo)
     inside = facts["trust_scope"] is TrustScope.MAINTAINER
     if inside or policy.external == "on":
-        return GoOn(facts, pull, repository)
+        return GoOn(facts)
     if policy.external == "ask":
         return AskFirst(facts)
     return Decline(
@@ -225,8 +217,3 @@ def permission_of(client: RepoClient, login: str | None, user_id: int | None) ->
 
 def _is_fork(task: Task, pull: PullRequest) -> bool:
     return pull.head_repo_id is None or pull.head_repo_id != task.repo_id
-
-
-def amended(task: Task, look: GoOn | AskFirst) -> Task:
-    """The task with the facts of the second look."""
-    return replace(task, **look.facts)

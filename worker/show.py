@@ -7,7 +7,7 @@ that the work started from (``checks.on_start_commit``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -30,9 +30,6 @@ from coven.store.surfaces import Surface
 from coven.store.tasks import Task
 from coven.texts import CheckText, Voice, Work
 from coven.values import Conclusion, Severity, SurfaceKind
-
-Clean = Callable[[str], str]
-"""Redacts one text."""
 
 LEVELS = {
     Severity.INFO: "notice",

@@ -23,7 +23,6 @@ from coven.governance.faults import Faults, NoFaults
 
 T = TypeVar("T")
 
-_TAME_DEPTH = 8
 _REMOVALS = 20
 """How often a tree is begun anew when another process removes it or adds to it meanwhile."""
 

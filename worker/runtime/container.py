@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 from coven.errors import ConfigurationError
 from coven.settings.models import Container as ContainerSettings
@@ -160,8 +159,3 @@ class Container:
 
 def _name(spec: SessionSpec) -> str:
     return f"coven-{spec.env[SESSION]}"
-
-
-def mark_root(mark: str) -> Path:
-    """The checkout that a supervisor's mark names."""
-    return Path(mark.partition(":")[2].partition(":")[2])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 
-from coven.errors import Retry, WorkspaceError, WorkspaceUnavailable
+from coven.errors import WorkspaceError, WorkspaceUnavailable
 
 
 class RepositoryNotFound(WorkspaceError):
@@ -183,8 +183,3 @@ def classify(code: int, stderr: str) -> type[WorkspaceError]:
         if any(needle in text for needle in needles):
             return kind
     return WorkspaceUnavailable if code < 0 else WorkspaceError
-
-
-def retryable(kind: type[WorkspaceError]) -> bool:
-    """Whether the class as such may pass with time."""
-    return kind.retry is Retry.BACKOFF

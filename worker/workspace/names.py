@@ -7,7 +7,6 @@ import unicodedata
 
 from coven.values import TaskId
 
-MAX_REF = 200
 _OURS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z")
 _SHA_LIKE = re.compile(r"(?:[0-9a-fA-F]{40}|[0-9a-fA-F]{64})\Z")
 _FORBIDDEN_IN_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]")
