@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from coven.github_limits import ACTION_DESCRIPTION, ACTION_IDENTIFIER, ACTION_LABEL
 from coven.values import Conclusion
 
 CommentState = Literal[
@@ -45,9 +46,9 @@ class Annotation(Content):
 class CheckAction(Content):
     """A button on a completed Check Run: at most three, with GitHub's length limits."""
 
-    identifier: str = Field(max_length=20)
-    label: str = Field(max_length=20)
-    description: str = Field(max_length=40)
+    identifier: str = Field(max_length=ACTION_IDENTIFIER)
+    label: str = Field(max_length=ACTION_LABEL)
+    description: str = Field(max_length=ACTION_DESCRIPTION)
 
 
 class CheckRunContent(Content):

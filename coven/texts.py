@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coven.github_limits import CHECK_TEXT, CHECK_TITLE, COMMENT
+from coven.github_limits import CHECK_TEXT, CHECK_TITLE, COMMENT, PULL_BODY
 from coven.markdown import block, cell, code_span, cut_bytes, inline, link, plain
 
 CUT = "\n\n_Cut here: GitHub allows no more._\n"
@@ -233,7 +233,7 @@ def pull_request_body(
         f"{code_span(start_sha[:12])}. Opened as a draft: a person decides._",
         more(voice),
     )
-    room = COMMENT - 300 - len(facts.encode())
+    room = PULL_BODY - 300 - len(facts.encode())
     told = block(_told(body), room)
     return f"{cut_bytes(told, room, CUT)}\n\n---\n\n{facts}"
 
