@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coven.settings.defaults import ENV_CONFIG
+from coven.settings.defaults import ENV_CONFIG, WEB_GRACE_SECS
 from coven.settings.models import Settings
 
 DRAIN_MARGIN_SECS = 15.0
 """Beyond what a process allows itself, before it is killed."""
-_WEB_GRACE_SECS = 15
-"""As ``graceful_timeout`` of ``webhooks.gunicorn_conf``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +25,7 @@ class Program:
 
 
 def web(settings: Settings) -> Program:
-    """The receiver under gunicorn."""
+    """The receiver under gunicorn; what the settings don't say is in ``webhooks.gunicorn_conf``."""
     server = settings.server
     argv = (
         sys.executable,
@@ -38,10 +36,9 @@ def web(settings: Settings) -> Program:
         f"--workers={server.web_workers}",
         f"--threads={server.web_threads}",
         "--config=python:webhooks.gunicorn_conf",
-        "--no-control-socket",
         "--logger-class=coven.cli.web_log.Logger",
     )
-    return Program("web", argv, _WEB_GRACE_SECS + DRAIN_MARGIN_SECS)
+    return Program("web", argv, WEB_GRACE_SECS + DRAIN_MARGIN_SECS)
 
 
 def worker(settings: Settings) -> Program:

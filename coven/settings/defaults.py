@@ -14,6 +14,9 @@ ENV_PREFIX = "COVEN_GITHUB__"
 MAX_CONFIG_BYTES = 1_048_576
 MAX_SECRET_BYTES = 65_536
 
+WEB_GRACE_SECS = 15
+"""How long the receiver may finish the requests at hand after it was told to stop."""
+
 MIN_SECRET_CHARS = 16
 """Shorter secrets are a warning."""
 

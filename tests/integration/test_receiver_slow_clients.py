@@ -42,7 +42,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         [
             *(sys.executable, "-m", "gunicorn", "slow_app:make()"),
             *(f"--bind=fd://{listener.fileno()}", f"--threads={THREADS}", "--workers=1"),
-            *("--config=python:webhooks.gunicorn_conf", "--no-control-socket"),
+            "--config=python:webhooks.gunicorn_conf",
         ],
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{root}"},
         cwd=tmp_path,

@@ -15,7 +15,7 @@ def test_a_receiver_without_its_schema_says_so_in_one_line_and_ends(tmp_path: Pa
     ended = subprocess.run(  # noqa: TID251 - the real server
         [
             *(sys.executable, "-m", "gunicorn", "webhooks.wsgi:app_from_environment()"),
-            *("--bind=127.0.0.1:0", "--workers=1", "--no-control-socket"),
+            *("--bind=127.0.0.1:0", "--workers=1"),
             "--config=python:webhooks.gunicorn_conf",
         ],
         env={**os.environ, "COVEN_GITHUB_CONFIG": str(tmp_path / "coven-github.toml")},

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from gunicorn.config import KNOWN_SETTINGS  # type: ignore[import-untyped]
 
 from coven.cli import exits, ledger, processes
 from coven.cli.ledger import Cancel
@@ -31,6 +32,7 @@ from coven.values import (
     TrustScope,
     new_task_id,
 )
+from webhooks import gunicorn_conf
 
 ONE = InstallationId(1)
 Run = Callable[..., tuple[int, str, str]]
@@ -345,6 +347,21 @@ def test_processes_carry_no_secret_in_their_arguments() -> None:
 def test_a_worker_gets_the_time_it_was_promised_to_drain() -> None:
     settings = Settings(worker=Worker(drain_secs=120, grace_secs=10))
     assert processes.worker(settings).patience_secs > 130
+    assert processes.web(settings).patience_secs > gunicorn_conf.graceful_timeout
+
+
+def test_the_receiver_is_told_each_thing_in_one_place_only() -> None:
+    """Arguments win over the file, so what stands in both could differ without anybody noticing."""
+    flags = {
+        word.partition("=")[0].removeprefix("--").replace("-", "_")
+        for word in processes.web(Settings()).argv
+        if word.startswith("--")
+    }
+    assert not flags & set(vars(gunicorn_conf))
+    # What gunicorn does not know it ignores without a word.
+    known = {setting.name for setting in KNOWN_SETTINGS}
+    told = {name for name in vars(gunicorn_conf) if name.islower() and name[0] != "_"}
+    assert told - {"annotations"} <= known
 
 
 def test_the_configuration_is_handed_on_by_its_absolute_path(
