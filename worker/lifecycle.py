@@ -209,23 +209,19 @@ def _stop(attempt: Attempt, reason: str) -> None:
         if reason == DRAIN:
             settle.give_back(services, task, attempt.closing("stopped", reason), "worker drained")
             return
-        superseded = reason.startswith("superseded")
+        stop = settle.stop_for(reason)
         settle.finish(
             services,
             task,
-            Ending(
-                TaskState.SUPERSEDED if superseded else TaskState.CANCELLED,
-                "stopped",
-                detail=reason,
-            ),
+            stop.ending,
             attempt.closing("stopped", reason),
             show.ended(
                 services.settings,
                 task,
                 attempt.familiar,
-                state="superseded" if superseded else "cancelled",
-                conclusion=Conclusion.NEUTRAL if superseded else Conclusion.CANCELLED,
-                title="Superseded" if superseded else "Cancelled",
+                state=stop.state,
+                conclusion=stop.conclusion,
+                title=stop.title,
                 why=f"Stopped while {attempt.phase}: {reason}.",
                 start_sha=attempt.prepared.workspace.start_sha if attempt.prepared else None,
             ),

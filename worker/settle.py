@@ -6,6 +6,7 @@ Used by the worker that holds the lease. A lost lease raises ``LeaseLost`` and c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from coven.errors import LeaseLost
@@ -83,6 +84,28 @@ def end_idle(
     )
     show.desire_all(tx, ended, [*wanted, *reactions.final(tx, ended)], now)
     return ended
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """How work ends that was asked to stop, by the reason that was given."""
+
+    ending: Ending
+    state: CommentState
+    conclusion: Conclusion
+    title: str
+
+
+def stop_for(reason: str) -> Stop:
+    """Replaced by newer work, or cancelled. Pure.
+
+    ``reason`` is the task's ``cancel_reason``: ``superseded: …`` or ``cancelled: …``.
+    """
+    if reason.startswith(TaskState.SUPERSEDED):
+        ending = Ending(TaskState.SUPERSEDED, "stopped", detail=reason)
+        return Stop(ending, "superseded", Conclusion.NEUTRAL, "Superseded")
+    ending = Ending(TaskState.CANCELLED, "stopped", detail=reason)
+    return Stop(ending, "cancelled", Conclusion.CANCELLED, "Cancelled")
 
 
 def retry_or_fail(

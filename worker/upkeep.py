@@ -18,6 +18,7 @@ from coven.store.attempts import AttemptEnd
 from coven.store.tasks import Ending, Task
 from coven.values import Conclusion, Lane, TaskState, new_token
 from worker import settle, show
+from worker.settle import Stop
 from worker.workspace.checkout import Workspaces
 from worker.workspace.upkeep import all_mirrors, maintain
 
@@ -116,72 +117,63 @@ def _settle_lost(services: Services, task: Task) -> None:
 
 def _end_lost(services: Services, task: Task) -> None:
     reason = task.cancel_reason or "cancelled"
-    superseded = reason.startswith("superseded")
+    stop = settle.stop_for(reason)
     settle.finish(
         services,
         task,
-        Ending(
-            TaskState.SUPERSEDED if superseded else TaskState.CANCELLED, "stopped", detail=reason
-        ),
+        stop.ending,
         AttemptEnd("stopped", reason),
         show.ended(
             services.settings,
             task,
             show.familiar_of(services.settings, task),
-            state="superseded" if superseded else "cancelled",
-            conclusion=Conclusion.NEUTRAL if superseded else Conclusion.CANCELLED,
-            title="Superseded" if superseded else "Cancelled",
+            state=stop.state,
+            conclusion=stop.conclusion,
+            title=stop.title,
             why=f"Stopped: {reason}.",
         ),
     )
 
 
 def settle_idle(services: Services) -> None:
-    """End what nobody will run: waited too long, no attempts left, or cancelled while queued."""
+    """End what nobody will run: waited too long, no attempts left, or asked to stop."""
     now = services.clock.now()
     with services.store.read() as tx:
-        overdue = sweeps.overdue_waiting(tx, now)
-        exhausted = sweeps.exhausted(tx)
-    for task in overdue:
-        if task.cancel_requested_at is not None:
-            exhausted.append(task)
-            continue
-        _end_idle(
-            services,
-            task,
-            Ending(TaskState.CANCELLED, "expired", detail=f"no {task.waiting_for} came in time"),
-            Conclusion.CANCELLED,
-            f"Nobody answered in time, so waiting for {task.waiting_for} ended.",
-        )
-    for task in exhausted:
-        if task.cancel_requested_at is not None:
-            ending = Ending(TaskState.CANCELLED, "stopped", detail=task.cancel_reason)
-            why = f"Stopped: {task.cancel_reason}."
-            _end_idle(services, task, ending, Conclusion.CANCELLED, why)
-        else:
-            ending = Ending(TaskState.FAILED, "exhausted", detail="no attempts left")
-            why = f"All {task.max_attempts} attempts are used up."
-            _end_idle(services, task, ending, Conclusion.FAILURE, why)
+        idle = [*sweeps.overdue_waiting(tx, now), *sweeps.exhausted(tx)]
+    for task in idle:
+        stop, why, next_step = _idle_end(task)
+        with services.store.write("task.idle") as tx:
+            ended = settle.end_idle(
+                services,
+                tx,
+                task,
+                stop.ending,
+                state=stop.state,
+                conclusion=stop.conclusion,
+                title=stop.title,
+                why=why,
+                next_step=next_step,
+            )
+        if ended is not None:
+            services.bell.publish(task.id)
 
 
-def _end_idle(
-    services: Services, task: Task, ending: Ending, conclusion: Conclusion, why: str
-) -> None:
-    failed = ending.state is TaskState.FAILED
-    with services.store.write("task.idle") as tx:
-        ended = settle.end_idle(
-            services,
-            tx,
-            task,
-            ending,
-            state="failed" if failed else "cancelled",
-            conclusion=conclusion,
-            title="Failed" if failed else "Ended",
-            why=why,
-            next_step="Write the command again if it is still wanted.",
-        )
-    if ended is not None:
-        services.bell.publish(task.id)
+def _idle_end(task: Task) -> tuple[Stop, str, str | None]:
+    """How, why, and what to do next. Pure."""
+    again = "Write the command again if it is still wanted."
+    if task.cancel_requested_at is not None:
+        reason = task.cancel_reason or "cancelled"
+        stop = settle.stop_for(reason)
+        replaced = stop.ending.state is TaskState.SUPERSEDED
+        return stop, f"Stopped: {reason}.", None if replaced else again
+    if task.state is TaskState.WAITING:
+        detail = f"no {task.waiting_for} came in time"
+        ending = Ending(TaskState.CANCELLED, "expired", detail=detail)
+        why = f"Nobody answered in time, so waiting for {task.waiting_for} ended."
+        return Stop(ending, "cancelled", Conclusion.CANCELLED, "Ended"), why, again
+    ending = Ending(TaskState.FAILED, "exhausted", detail="no attempts left")
+    why = f"All {task.max_attempts} attempts are used up."
+    return Stop(ending, "failed", Conclusion.FAILURE, "Failed"), why, again
 
 
 def maintain_mirrors(services: Services) -> None:

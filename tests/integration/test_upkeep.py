@@ -203,6 +203,20 @@ def test_a_queued_task_that_was_cancelled_ends_at_once(services: Services) -> No
     assert look(services.store, task_id).state is TaskState.CANCELLED
 
 
+def test_a_queued_task_that_was_superseded_ends_superseded(services: Services) -> None:
+    task_id = running(services)
+    reason = "superseded: a newer version was pushed"
+    with services.store.write() as tx:
+        tasks.request_cancel(TENANT, tx, task_id, services.clock.now(), reason)
+        tasks.requeue(TENANT, tx, task_id, "t" * 32, services.clock.now(), None, "drained")
+    upkeep.settle_idle(services)
+    task = look(services.store, task_id)
+    assert (task.state, task.detail) == (TaskState.SUPERSEDED, reason)
+    check = check_of(services, task_id)
+    assert check is not None
+    assert check.desired["conclusion"] == Conclusion.NEUTRAL
+
+
 def test_surfaces_that_differ_are_told_of_once_per_task(services: Services, bell: LoudBell) -> None:
     task = look(services.store, put(services.store, head_sha=HEAD, head_repo_id=7))
     familiar = services.settings.familiars[0]
