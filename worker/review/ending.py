@@ -39,7 +39,6 @@ FIX = CheckAction(
 DEEPEN = CheckAction(
     identifier="deepen", label="Go deeper", description="Review again, more thoroughly"
 )
-assert len(FIX.description) <= 40
 LOOK_BACK = 30
 """Tasks of a thread among which earlier reviews are looked for."""
 
