@@ -11,14 +11,15 @@ from coven.github.roles import Role
 from coven.publication import ReplyContent, reply_subject
 from coven.services import Services
 from coven.settings.models import Familiar
-from coven.store import attempts, tasks
+from coven.store import tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.tasks import Ending, Task
 from coven.texts import Voice
 from coven.trust import scope_of
-from coven.values import SurfaceKind, TaskId, TaskState, TrustScope, new_token
+from coven.values import SurfaceKind, TaskId, TaskState, TrustScope
 from coven.verbs import HELP, VERBS
 from worker import conversation, settle
+from worker.claim import claim
 from worker.recheck import permission_of
 from worker.show import Surfacing, voice_of
 
@@ -31,23 +32,10 @@ ANSWERED = (TrustScope.MAINTAINER, TrustScope.COLLABORATOR)
 
 def run_control(services: Services, task_id: TaskId, worker: str) -> None:
     """Answer a control task, if it is due and nobody has it."""
-    with services.store.read() as tx:
-        found = tasks.locate(tx, task_id)
-    if found is None or found.state is not TaskState.QUEUED:
+    claimed = claim(services, task_id, worker)
+    if claimed is None:
         return
-    now = services.clock.now()
-    with services.store.write("task.claim") as tx:
-        task = tasks.claim(
-            found.installation_id,
-            tx,
-            task_id,
-            new_token(),
-            now,
-            services.settings.worker.lease_secs,
-        )
-        if task is None:
-            return
-        attempts.start(task.installation_id, tx, task, worker, now)
+    task, _ = claimed
     familiar = services.settings.familiar(task.familiar_id)
     with structlog.contextvars.bound_contextvars(
         task=task.id, installation=task.installation_id, repository=str(task.repo)

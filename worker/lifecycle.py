@@ -16,13 +16,14 @@ from coven.errors import CovenError, InstallationGone, LeaseLost, Retry
 from coven.github.roles import Role
 from coven.publication import check_run_subject
 from coven.services import Services
-from coven.store import attempts, surfaces, tasks
+from coven.store import surfaces, tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
-from coven.values import Conclusion, SurfaceKind, TaskId, TaskState, new_token
+from coven.values import Conclusion, SurfaceKind, TaskId, TaskState
 from worker import conclude, reactions, settle, show
 from worker.attempt import SESSION, Attempt, Stopped
+from worker.claim import claim
 from worker.heartbeat import Heartbeat
 from worker.lease import DRAIN, LEASE_LOST, Draining, LeaseKeeper
 from worker.recheck import AskFirst, Decline, look_again
@@ -35,7 +36,7 @@ OPERATOR_STEP = "If it happens again, ask the operator of this App to look at th
 
 def run_task(services: Services, task_id: TaskId, draining: Draining, worker: str) -> None:
     """Run the next attempt of a session task, if it is due and nobody has it."""
-    claimed = _claim(services, task_id, worker)
+    claimed = claim(services, task_id, worker)
     if claimed is None:
         return
     task, number = claimed
@@ -56,28 +57,6 @@ def run_task(services: Services, task_id: TaskId, draining: Draining, worker: st
         _log.info("attempt_started", verb=task.verb, lane=task.lane)
         with keeper:
             _guarded(attempt)
-
-
-def _claim(services: Services, task_id: TaskId, worker: str) -> tuple[Task, int] | None:
-    with services.store.read() as tx:
-        found = tasks.locate(tx, task_id)
-    if found is None or found.state is not TaskState.QUEUED:
-        return None
-    block = services.settings.installation(found.installation_id)
-    now = services.clock.now()
-    with services.store.write("task.claim") as tx:
-        task = tasks.claim(
-            found.installation_id,
-            tx,
-            task_id,
-            new_token(),
-            now,
-            services.settings.worker.lease_secs,
-            block.limits.max_concurrent if block else None,
-        )
-        if task is None:
-            return None
-        return task, attempts.start(task.installation_id, tx, task, worker, now)
 
 
 def _guarded(attempt: Attempt) -> None:

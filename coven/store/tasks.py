@@ -149,7 +149,7 @@ def claim(
 ) -> Task | None:
     """Take a due queued task: running, one attempt used, lease ours. None when it is not ours.
 
-    ``max_concurrent`` bounds the running tasks of the installation.
+    ``max_concurrent`` bounds the running sessions of the installation.
     """
     conditions = [
         _mine(installation, task_id),
@@ -164,7 +164,11 @@ def claim(
         running = (
             select(func.count())
             .select_from(other)
-            .where(other.c.installation_id == installation, other.c.state == TaskState.RUNNING)
+            .where(
+                other.c.installation_id == installation,
+                other.c.state == TaskState.RUNNING,
+                other.c.lane != Lane.CONTROL,
+            )
             .scalar_subquery()
         )
         conditions.append(running < max_concurrent)

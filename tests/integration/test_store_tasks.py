@@ -133,6 +133,12 @@ def test_a_limit_counts_the_running_tasks_of_the_installation_only(store: Store)
     assert take(store, second, max_concurrent=2) is not None
 
 
+def test_an_answer_that_is_being_given_is_no_session(store: Store) -> None:
+    answer, session = put(store, lane=Lane.CONTROL, verb="status"), put(store)
+    assert take(store, answer) is not None
+    assert take(store, session, max_concurrent=1) is not None
+
+
 def test_a_heartbeat_prolongs_the_lease_and_brings_the_wish_to_stop(store: Store) -> None:
     task_id = put(store)
     take(store, task_id)
