@@ -15,7 +15,6 @@ MAX_ANSWERS = 5
 """Rounds of question and answer that a task remembers."""
 QUESTION_CHARS = 4_000
 ANSWER_CHARS = 16_384
-WAITING_FOR_ANSWER = "answer"
 
 Json = dict[str, Any]
 

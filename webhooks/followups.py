@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from coven.answers import WAITING_FOR_ANSWER, was_given
+from coven.answers import was_given
 from coven.settings.models import Familiar
 from coven.store import intake, tasks
 from coven.store.engine import Tx
 from coven.store.tasks import Task
 from coven.values import LIVE_STATES, Lane, TaskId, TaskState
+from coven.waiting import WAITING_FOR_ANSWER, WAITING_FOR_APPROVAL
 from webhooks.addressed import MAX_SESSIONS
 from webhooks.payloads import clean
 from webhooks.routing import (
@@ -169,7 +170,9 @@ def _again(click: Click, parent: Task) -> Intent | Ignored:
     familiar = _serving(scene, parent)
     if familiar is None:
         return Ignored("no_familiar")
-    waits_for_maintainer = parent.state is TaskState.WAITING and parent.waiting_for == "approval"
+    waits_for_maintainer = (
+        parent.state is TaskState.WAITING and parent.waiting_for == WAITING_FOR_APPROVAL
+    )
     if click.wanted == "rerun" and parent.state in LIVE_STATES and not waits_for_maintainer:
         return Ignored(f"already_queued:{parent.id}")
     if click.wanted != "rerun" and not parent.is_pull:

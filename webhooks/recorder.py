@@ -12,20 +12,21 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from coven.answers import WAITING_FOR_ANSWER, with_answer
+from coven.answers import with_answer
 from coven.services import Services
 from coven.store import deliveries, intake, tasks
 from coven.store.deliveries import Delivery, Received
 from coven.store.engine import Tx
 from coven.store.tasks import NewTask, Task
 from coven.values import DeliveryId, Lane, RepoId, TaskId, TaskState, new_task_id
+from coven.waiting import APPROVAL_PATIENCE, WAITING_FOR_ANSWER, WAITING_FOR_APPROVAL
 from webhooks import first_surface
 from webhooks.addressed import deleted_reason
 from webhooks.payloads import clean
 from webhooks.routing import BODY_CHARS, TITLE_CHARS, Ignored, Intent
 from webhooks.settled import Settled
 from webhooks.stops import Stops
-from webhooks.trust import APPROVAL_PATIENCE, WAITING_FOR_APPROVAL, Admitted
+from webhooks.trust import Admitted
 
 COMMIT = "webhook.commit"
 """Fault points ``webhook.commit.before`` and ``.after``."""

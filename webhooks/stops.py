@@ -13,10 +13,10 @@ from coven.store import intake, surfaces, tasks
 from coven.store.engine import Tx
 from coven.store.tasks import Ending, NewTask, Task
 from coven.values import Lane, TaskId, TaskState
+from coven.waiting import WAITING_FOR_APPROVAL
 from webhooks import first_surface
 from webhooks.routing import Cancel, Gone, Moved
 from webhooks.settled import Settled
-from webhooks.trust import WAITING_FOR_APPROVAL
 
 THREAD_LOOKBACK = 100
 

@@ -8,7 +8,7 @@ are never used: both are wrong for private members (facts 1.4).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 
 from coven.github.models import Permission
@@ -17,9 +17,6 @@ from coven.values import TaskState, TrustScope
 from webhooks.routing import Ignored, Intent, Needs
 
 Source = Literal["permission_api", "not_a_user", "identity_changed", "no_account", "unavailable"]
-
-APPROVAL_PATIENCE = timedelta(days=14)
-WAITING_FOR_APPROVAL = "approval"
 
 _RANK = {
     TrustScope.FORK_PR: 0,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from coven import texts
 from coven.contract.exit_codes import Outcome, Verdict, judge
 from coven.contract.result import Result
@@ -11,6 +9,7 @@ from coven.github.repo_client import RepoClient
 from coven.publication import PullRequestContent, pull_request_subject
 from coven.store.tasks import Ending
 from coven.values import Lane, SurfaceKind, TaskState
+from coven.waiting import ANSWER_PATIENCE, WAITING_FOR_ANSWER
 from worker import branch as branches
 from worker import settle, show
 from worker.attempt import Attempt
@@ -156,8 +155,8 @@ def _question(attempt: Attempt, verdict: Verdict, result: Result) -> None:
         services,
         task,
         attempt.closing(verdict.outcome),
-        "answer",
-        timedelta(hours=settle.ANSWER_HOURS),
+        WAITING_FOR_ANSWER,
+        ANSWER_PATIENCE,
         [surfacing for surfacing in (check, comment) if surfacing],
         result_status=verdict.status,
         outcome=verdict.outcome,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from coven import texts
-from coven.answers import WAITING_FOR_ANSWER, was_given, with_answer
+from coven.answers import was_given, with_answer
 from coven.services import Services
 from coven.settings.models import Familiar
 from coven.store import intake, tasks
 from coven.store.tasks import Ending, Task
 from coven.texts import Voice
 from coven.values import LIVE_STATES, Conclusion, Lane, TaskState
+from coven.waiting import WAITING_FOR_ANSWER
 from worker import settle, show
 
 LOOKBACK = 100

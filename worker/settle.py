@@ -18,12 +18,10 @@ from coven.store.attempts import AttemptEnd
 from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
 from coven.values import Conclusion, Lane, TaskId, TaskState
+from coven.waiting import APPROVAL_PATIENCE, WAITING_FOR_APPROVAL
 from worker import reactions, show
 from worker.retry import jitter, next_attempt_at
 from worker.show import Surfacing
-
-APPROVAL_DAYS = 14
-ANSWER_HOURS = 72
 
 
 def finish(
@@ -167,8 +165,8 @@ def wait_for_approval(services: Services, task: Task, familiar: Familiar) -> Tas
         services,
         task,
         AttemptEnd("waiting", "a maintainer must ask for this review"),
-        "approval",
-        timedelta(days=APPROVAL_DAYS),
+        WAITING_FOR_APPROVAL,
+        APPROVAL_PATIENCE,
         show.approval(services.settings, task, familiar),
     )
 
