@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from coven import semantic_keys
 from coven.settings.models import Familiar
 from coven.values import Lane, Sha
 from webhooks.commands import Command, Grammar
@@ -26,7 +27,6 @@ from webhooks.routing import (
     intent_of,
     needed,
     texts,
-    work_key,
 )
 from webhooks.say import needs_full_commit, needs_pull_request
 
@@ -156,7 +156,9 @@ def _intent(scene: Scene, said: Said, familiar: Familiar, command: Command) -> I
         lane=Lane.REVIEW if reviews else Lane.FIX,
         verb=verb.name,
         needs=Needs.WRITE,
-        semantic_key=work_key(scene, verb.name, said.target.number, familiar),
+        semantic_key=semantic_keys.asked_work(
+            verb.name, scene.place.repo_id, said.target.number, familiar.id
+        ),
         priority=5,
         **_spoken(scene, said, command),
         payload=_texts(said, command) | ({"approved_sha": approved} if approved else {}),
@@ -194,7 +196,7 @@ def _answer(
         lane=Lane.CONTROL,
         verb=command.word[:20],
         needs=needs,
-        semantic_key=f"control:{scene.place.repo_id}:{said.id}",
+        semantic_key=semantic_keys.control(scene.place.repo_id, said.id),
         priority=10,
         ignored_as=ignored_as,
         **_spoken(scene, said, command),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from coven import semantic_keys
 from coven.answers import was_given
 from coven.settings.models import Familiar
 from coven.store import intake, tasks
@@ -32,7 +33,6 @@ from webhooks.routing import (
     Routed,
     Scene,
     texts,
-    work_key,
 )
 from webhooks.say import nothing_to_retry
 
@@ -88,7 +88,9 @@ def _answered(tx: Tx, answer: Answer) -> tuple[Intent, ...] | None:
             lane=Lane.CONTROL,
             verb="answer",
             reason="answer",
-            semantic_key=f"answer:{place.repo_id}:{answer.comment_kind}:{answer.comment_id}",
+            semantic_key=semantic_keys.answer(
+                place.repo_id, answer.comment_kind, answer.comment_id
+            ),
             priority=10,
             comment_id=answer.comment_id,
             comment_kind=answer.comment_kind,
@@ -112,7 +114,7 @@ def _retried(tx: Tx, intent: Intent) -> Intent:
         return replace(
             intent,
             lane=Lane.CONTROL,
-            semantic_key=f"control:{intent.repo_id}:{intent.comment_id}",
+            semantic_key=semantic_keys.control(intent.repo_id, intent.comment_id),
             ignored_as="nothing_to_retry",
             payload={"reply_body": nothing_to_retry(intent.familiar.handle)},
         )
@@ -127,7 +129,9 @@ def _retried(tx: Tx, intent: Intent) -> Intent:
         intent,
         lane=last.lane,
         verb=last.verb,
-        semantic_key=_key(intent, last.verb, last.thread, intent.familiar),
+        semantic_key=semantic_keys.asked_work(
+            last.verb, intent.repo_id, last.thread, intent.familiar.id
+        ),
         payload=intent.payload | carried,
         parent_task_id=last.id,
     )
@@ -196,7 +200,9 @@ def _again(click: Click, parent: Task) -> Intent | Ignored:
         lane=lane,
         verb=verb,
         reason=f"{how}:{click.wanted}",
-        semantic_key=work_key(scene, verb, parent.thread, familiar),
+        semantic_key=semantic_keys.asked_work(
+            verb, scene.place.repo_id, parent.thread, familiar.id
+        ),
         head_sha=click.head_sha if parent.is_pull else None,
         payload=carried,
         parent_task_id=parent.id,
@@ -228,11 +234,6 @@ def findings_text(parent: Task) -> str:
 
 def _serving(scene: Scene, task: Task) -> Familiar | None:
     return next((f for f in scene.scope.familiars if f.id == task.familiar_id), None)
-
-
-def _key(intent: Intent, verb: str, thread: int, familiar: Familiar) -> str:
-    key = f"{verb}:{intent.repo_id}:{thread}:{familiar.id}"
-    return f"{key}:cmd" if verb == "review" else key
 
 
 def _like(scene: Scene, task: Task, familiar: Familiar) -> Intent:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from coven.answers import with_answer
+from coven.semantic_keys import behind
 from coven.services import Services
 from coven.store import deliveries, intake, tasks
 from coven.store.deliveries import Delivery, Received
@@ -133,11 +134,7 @@ class Recorder:
             holder = tasks.live_with_key(intent.installation_id, tx, intent.semantic_key)
             if holder is not None and _waits_for_words(holder) and _has_words(item):
                 return self._resume(tx, intent, holder.id, received.received_at, settled)
-            stopping = holder is not None and holder.cancel_requested_at is not None
-            again = replace(
-                new, semantic_key=f"{new.semantic_key}:{holder.id[:8]}" if holder else ""
-            )
-            if not stopping or not tasks.insert_new(intent.installation_id, tx, again):
+            if not _queued_behind(tx, new, holder):
                 return f"ignored:already_queued{f':{holder.id}' if holder else ''}", None
         task = tasks.get(intent.installation_id, tx, new.id)
         assert task is not None
@@ -292,6 +289,14 @@ class Recorder:
             parent_task_id=intent.parent_task_id,
             created_at=now,
         )
+
+
+def _queued_behind(tx: Tx, new: NewTask, holder: Task | None) -> bool:
+    """Queue behind work that was told to stop and has not ended yet: that is not this work."""
+    if holder is None or holder.cancel_requested_at is None:
+        return False
+    again = replace(new, semantic_key=behind(new.semantic_key, holder.id))
+    return tasks.insert_new(new.installation_id, tx, again)
 
 
 def _has_words(item: Admitted) -> bool:

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, Literal, TypeVar
 
+from coven.semantic_keys import asked_work, automatic_review
 from coven.settings.models import External, Familiar, ReviewPolicy, Scope, Settings
 from coven.values import InstallationId, Lane, RepoId, RepoName, TaskId
 from webhooks.payloads import (
@@ -317,7 +318,7 @@ def _opened(scene: Scene, pull: PullRequest) -> Routed:
     familiar = scene.reviewer
     if familiar is None:
         return Ignored("no_familiar")
-    key = f"review:{scene.place.repo_id}:{pull.number}:{familiar.id}:{pull.head.sha}"
+    key = automatic_review(scene.place.repo_id, pull.number, familiar.id, str(pull.head.sha))
     return (
         intent_of(
             scene,
@@ -400,18 +401,12 @@ def _asked(
             verb=verb,
             reason=reason,
             needs=Needs.WRITE,
-            semantic_key=work_key(scene, verb, target.number, familiar),
+            semantic_key=asked_work(verb, scene.place.repo_id, target.number, familiar.id),
             actor=scene.actor,
             priority=5,
             payload=extra | texts(body=(target.body, BODY_CHARS)),
         ),
     )
-
-
-def work_key(scene: Scene, verb: str, thread: int, familiar: Familiar) -> str:
-    """Unique among live tasks: one piece of work of a kind, per thread and familiar."""
-    key = f"{verb}:{scene.place.repo_id}:{thread}:{familiar.id}"
-    return f"{key}:cmd" if verb == "review" else key
 
 
 def intent_of(

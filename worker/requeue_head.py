@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from coven.github.models import PullRequest
+from coven.semantic_keys import asked_work, automatic_review
 from coven.services import Services
 from coven.settings.models import Settings
 from coven.store import intake, tasks
@@ -31,15 +32,15 @@ def queue_new_head(services: Services, task: Task, pull: PullRequest) -> TaskId 
     if not wanted(services.settings, task, pull):
         return None
     now = services.clock.now()
-    stem = f"review:{task.repo_id}:{task.thread}:{familiar}"
-    key = f"{stem}:{pull.head_sha}"
+    key = automatic_review(task.repo_id, task.thread, familiar, pull.head_sha)
+    by_command = asked_work("review", task.repo_id, task.thread, familiar)
     tenant = task.installation_id
     with services.store.write("task.requeue_head") as tx:
         intake.lock_thread(tenant, tx, task.repo_id, task.thread)
         known = tasks.automatic_review_of(tenant, tx, key, pull.head_sha)
         if known is not None and known.state in _KNOWN:
             return None
-        asked = tasks.live_with_key(tenant, tx, f"{stem}:cmd")
+        asked = tasks.live_with_key(tenant, tx, by_command)
         if asked is not None and asked.id != task.id and asked.state is TaskState.QUEUED:
             return None  # it reads the head when it starts
         new = _new(services.settings, task, pull, key, now)
