@@ -12,6 +12,7 @@ from coven.settings.models import Settings
 from coven.store import intake, surfaces, tasks
 from coven.store.engine import Tx
 from coven.store.tasks import Ending, NewTask, Task
+from coven.surfacing import Surfacing
 from coven.values import Lane, TaskId, TaskState
 from coven.waiting import WAITING_FOR_APPROVAL
 from webhooks import first_surface
@@ -123,7 +124,7 @@ class Stops:
                 self.desire(tx, ended, wanted, now, settled)
 
     def desire(
-        self, tx: Tx, task: Task, wanted: first_surface.Wanted, now: datetime, settled: Settled
+        self, tx: Tx, task: Task, wanted: Surfacing, now: datetime, settled: Settled
     ) -> None:
         """State one surface and wake its publisher."""
         content = wanted.content.model_dump(mode="json")

@@ -8,6 +8,7 @@ from coven.contract.result import Result
 from coven.github.repo_client import RepoClient
 from coven.publication import PullRequestContent, pull_request_subject
 from coven.store.tasks import Ending
+from coven.surfacing import Surfacing, check_run, status_comment, voice_of, work_of
 from coven.values import Lane, SurfaceKind, TaskState
 from coven.waiting import ANSWER_PATIENCE, WAITING_FOR_ANSWER
 from worker import branch as branches
@@ -15,7 +16,6 @@ from worker import settle, show
 from worker.attempt import Attempt
 from worker.review.conclusion import concluded
 from worker.review.ending import conclude_review, masked
-from worker.show import Surfacing
 
 
 def conclude(attempt: Attempt, client: RepoClient) -> None:
@@ -60,7 +60,7 @@ def _fix(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Result)
     delivered = branches.publish_branch(services, attempt.prepared, client, result)
     attempt.tolerated += delivered.tolerated if delivered else ()
     clean = attempt.redactor.text
-    voice, work = show.voice_of(services.settings, attempt.familiar, task), show.work_of(task)
+    voice, work = voice_of(services.settings, attempt.familiar, task), work_of(task)
     summary = clean(result.summary)
     branch = delivered.branch if delivered else None
     text = texts.check_fix(
@@ -73,7 +73,7 @@ def _fix(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Result)
     )
     on_start = _start(attempt) if services.settings.checks.on_start_commit else None
     anchor = delivered.sha if delivered else on_start
-    check = show.check_run(
+    check = check_run(
         task,
         attempt.familiar,
         voice,
@@ -83,7 +83,7 @@ def _fix(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Result)
         head_sha=None if task.is_pull else anchor,
     )
     partial = verdict.outcome is Outcome.partial
-    comment = show.status_comment(
+    comment = status_comment(
         task,
         attempt.familiar,
         "partial" if partial else "done",
@@ -138,9 +138,9 @@ def _fix(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Result)
 
 def _question(attempt: Attempt, verdict: Verdict, result: Result) -> None:
     task, services = attempt.task, attempt.services
-    voice, work = show.voice_of(services.settings, attempt.familiar, task), show.work_of(task)
+    voice, work = voice_of(services.settings, attempt.familiar, task), work_of(task)
     question = attempt.redactor.text(result.summary)
-    check = show.check_run(
+    check = check_run(
         task,
         attempt.familiar,
         voice,
@@ -148,7 +148,7 @@ def _question(attempt: Attempt, verdict: Verdict, result: Result) -> None:
         conclusion=concluded(verdict),
         head_sha=_start(attempt) if services.settings.checks.on_start_commit else None,
     )
-    comment = show.status_comment(
+    comment = status_comment(
         task, attempt.familiar, "needs input", texts.comment_question(voice, work, question)
     )
     settle.wait(

@@ -14,6 +14,7 @@ from coven.settings.models import Familiar
 from coven.store import tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.tasks import Ending, Task
+from coven.surfacing import Surfacing, voice_of
 from coven.texts import Voice
 from coven.trust import scope_of
 from coven.values import SurfaceKind, TaskId, TaskState, TrustScope
@@ -21,7 +22,6 @@ from coven.verbs import HELP, VERBS
 from worker import conversation, settle
 from worker.claim import claim
 from worker.recheck import permission_of
-from worker.show import Surfacing, voice_of
 
 _log = structlog.get_logger(__name__)
 

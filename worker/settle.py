@@ -17,11 +17,11 @@ from coven.store import attempts, tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
+from coven.surfacing import Surfacing
 from coven.values import Conclusion, Lane, TaskId, TaskState
 from coven.waiting import APPROVAL_PATIENCE, WAITING_FOR_APPROVAL
 from worker import reactions, show
 from worker.retry import jitter, next_attempt_at
-from worker.show import Surfacing
 
 
 def finish(

@@ -20,6 +20,7 @@ from coven.services import Services
 from coven.settings.models import ReviewPolicy
 from coven.store import surfaces, tasks
 from coven.store.tasks import Ending, Task
+from coven.surfacing import Surfacing, check_run, status_comment, voice_of, work_of
 from coven.texts import spoken
 from coven.texts_review import FindingText, Links, ReviewReport
 from coven.values import Conclusion, Lane, Severity, SurfaceKind, SurfaceState, TaskState
@@ -31,7 +32,6 @@ from worker.review.conclusion import concluded_review
 from worker.review.earlier import KEY, Known, read_back, stored
 from worker.review.report import Facts, Reviewed
 from worker.review.source import existing_files
-from worker.show import Surfacing
 
 FIX = CheckAction(
     identifier="fix", label="Fix this", description="Mend these findings in a new commit"
@@ -54,8 +54,8 @@ def conclude_review(attempt: Attempt, client: RepoClient, verdict: Verdict, resu
     earlier = _earlier_reviews(services, task)
     reviewed = _judge(attempt, result, policy, earlier)
     report = reviewed.report
-    voice, work = show.voice_of(services.settings, attempt.familiar, task), show.work_of(task)
-    check = show.check_run(
+    voice, work = voice_of(services.settings, attempt.familiar, task), work_of(task)
+    check = check_run(
         task,
         attempt.familiar,
         voice,
@@ -66,7 +66,7 @@ def conclude_review(attempt: Attempt, client: RepoClient, verdict: Verdict, resu
         annotations=reviewed.annotations,
     )
     done = report.evidence == "complete"
-    comment = show.status_comment(
+    comment = status_comment(
         task,
         attempt.familiar,
         "done" if done else "partial",
@@ -199,7 +199,7 @@ def _review_surface(
     fresh: list[FindingText] = report.fresh
     if not fresh and withdraw is None:
         return None  # What remains stands in the earlier review and in the status comment.
-    voice, work = show.voice_of(services.settings, attempt.familiar, task), show.work_of(task)
+    voice, work = voice_of(services.settings, attempt.familiar, task), work_of(task)
     comments, beside = reports.inline_comments(report)
     body = ""
     if fresh:

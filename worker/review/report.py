@@ -16,9 +16,16 @@ from worker.review.anchors import FileLines, place, read_diff
 from worker.review.earlier import Known, compare, marks
 from worker.review.gates import gate, normal_path
 from worker.review.suggestions import suggestion
-from worker.show import LEVELS
 from worker.workspace.changes import Changes
 
+LEVELS = {
+    Severity.INFO: "notice",
+    Severity.LOW: "notice",
+    Severity.MEDIUM: "warning",
+    Severity.HIGH: "failure",
+    Severity.CRITICAL: "failure",
+}
+"""GitHub's annotation level of a severity."""
 MAX_ANNOTATIONS = 200
 """Annotations on one Check Run; further findings stand in its text."""
 MAX_INLINE = 30
