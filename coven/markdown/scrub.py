@@ -14,10 +14,11 @@ _MARKS_IN_A_ROW = re.compile(
     r"([\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]{4})"
     r"[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+"
 )
-_PLAIN_MENTION = re.compile(r"@(?=\w)")
+_PLAIN_MENTION = re.compile(r"@(?=[\w.-])")
 _PLAIN_REFERENCE = re.compile(r"#(?=\d)")
 _PLAIN_GH = re.compile(r"(?<=gh)-(?=\d)", re.IGNORECASE)
 _PLAIN_URL = re.compile(r"(?<=:)//")
+_PLAIN_WWW = re.compile(r"(?<=www)\.(?=\w)", re.IGNORECASE)
 
 
 def clean(text: str) -> str:
@@ -47,6 +48,7 @@ def plain(text: str, limit: int, *, lines: bool = False) -> str:
     text = _PLAIN_REFERENCE.sub("\uff03", text)
     text = _PLAIN_GH.sub("\u2011", text)
     text = _PLAIN_URL.sub("\u2215\u2215", text)
+    text = _PLAIN_WWW.sub("\u2024", text)
     return cut_plain(text, limit)
 
 

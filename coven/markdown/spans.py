@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from urllib.parse import quote, urlsplit
 
 from coven.markdown.scrub import clean, clean_line, cut_plain
@@ -10,9 +11,10 @@ from coven.markdown.scrub import clean, clean_line, cut_plain
 ELLIPSIS = "…"
 _EMPTY = "*(empty)*"
 
-# Whatever GitHub turns into a link, a notification or a reference somewhere else.
+# Whatever GitHub turns into a link, a notification or a reference somewhere else. The name of a
+# host may begin with a dot or a hyphen there: "a@-b.example" is linked.
 _ACTIVE = re.compile(
-    r"@\w|#\d|gh-\d|://|www\.|mailto:|xmpp:|(?<![0-9a-z])[0-9a-f]{7,64}(?![0-9a-z])",
+    r"@[\w.-]|#\d|gh-\d|://|www\.|mailto:|xmpp:|(?<![0-9a-z])[0-9a-f]{7,64}(?![0-9a-z])",
     re.IGNORECASE,
 )
 _HEX = re.compile(r"[0-9a-f]+\Z", re.IGNORECASE)
@@ -80,8 +82,9 @@ class Line:
         before = "".join(self._parts[-8:]).replace("\\", "")
         if not before or before[-1].isspace() or before[-1] == "`":
             return False
-        tail = before.split()[-1][-80:]
-        return is_active(tail + word) and not is_active(tail)
+        # What stands in a code span is no text, and what was active before is there already.
+        tail = before.rpartition("`")[2].split()[-1][-80:]
+        return any(start < len(tail) < end for start, end in active_places(tail + word))
 
     def _word(self, word: str) -> None:
         # Links and images are dissolved: "@[all](…)" must not become "@all".
@@ -104,15 +107,20 @@ class Line:
 
 def is_active(word: str) -> bool:
     """Whether GitHub could make more of this word than text."""
+    return next(active_places(word), None) is not None
+
+
+def active_places(word: str) -> Iterator[tuple[int, int]]:
+    """Where: the start and end of each piece that makes it so."""
     for match in _ACTIVE.finditer(word):
         found = match.group()
         if not _HEX.match(found):
-            return True
+            yield match.span()
+            continue
         # A shorter run is a commit id only when it is not an ordinary word or number.
         mixed = any(c.isdigit() for c in found) and any(c.isalpha() for c in found)
         if mixed or len(found) >= 40:
-            return True
-    return False
+            yield match.span()
 
 
 def inline(text: str, limit: int) -> str:

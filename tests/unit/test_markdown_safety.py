@@ -20,6 +20,10 @@ HOSTILE = [
     "@org/everyone",
     "mail @",
     "a@b.example",
+    "a@-b.example",
+    "a@.bc",
+    "@[text](https://evil.example)",
+    "#[1](https://evil.example)",
     "#123",
     "o/r#1",
     "GH-1",
@@ -123,7 +127,7 @@ text_like = st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=6)), m
     "".join
 )
 
-MENTION = re.compile(r"@[A-Za-z0-9]")
+MENTION = re.compile(r"@[A-Za-z0-9.-]")
 REFERENCE = re.compile(r"#\d|gh-\d", re.IGNORECASE)
 COMMIT = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{40}(?![0-9A-Za-z])")
 ADDRESS = re.compile(r"://|www\.|mailto:", re.IGNORECASE)
@@ -171,6 +175,7 @@ def assert_visible(text: str) -> None:
 @example("@\u200boctocat and #\u00ad12")
 @example("|a|b|\n|-|-|\n|`@o|c`|@o|")
 @example("wow![x](https://evil.example)")
+@example("<https://evil.example>@[text](https://evil.example)")
 def test_nothing_active_survives_in_a_block(text: str) -> None:
     assert_harmless(block(text, 65_536))
 
@@ -259,7 +264,7 @@ def test_a_plain_field_holds_no_mention_or_reference(text: str, limit: int) -> N
     field = plain(text, limit)
     assert len(field.encode()) <= limit
     assert_visible(field)
-    for active in (MENTION, REFERENCE, re.compile("://")):
+    for active in (MENTION, REFERENCE, re.compile(r"://|www\.\w", re.IGNORECASE)):
         assert not active.search(field)
 
 
