@@ -16,9 +16,10 @@ class Role(StrEnum):
     """Who will hold the token, and for what."""
 
     LOOKUP = "lookup"
-    """Receiver and worker: permissions of people, names, default branch."""
+    """Receiver: the rights of people."""
     PUBLISH = "publish"
-    """Publisher: Check Runs, comments, reviews, pull requests. Can't change contents."""
+    """Publisher: Check Runs, comments, reviews, pull requests; the worker's second look.
+    Can't change contents."""
     CHECKOUT = "checkout"
     """Mirror fetches: reads contents."""
     PUSH = "push"

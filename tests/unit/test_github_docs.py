@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from coven.github.roles import Role
+from webhooks.routing import HANDLED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "github-permissions.md").read_text()
 
@@ -31,3 +32,10 @@ def test_the_app_is_asked_for_no_more_than_the_roles_need() -> None:
         for name, level in role.permissions.items():
             needed[name] = max(level, needed.get(name, ""))
     assert asked == needed
+
+
+def test_the_page_subscribes_to_exactly_the_events_that_are_handled() -> None:
+    table = PAGE.partition("## Events")[2].partition("## Tokens")[0]
+    subscribed = set(re.findall(r"^\| `(\w+)` \|", table, re.M))
+    # GitHub sends installation events to every App, and offers no subscription.
+    assert subscribed == set(HANDLED) - {"installation"}
