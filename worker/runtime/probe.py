@@ -6,9 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coven.contract.exit_codes import ProcessEnd
-
 from coven.clock import SystemClock
+from coven.contract.exit_codes import ProcessEnd
 from coven.governance.wire import Seam
 from coven.redaction import Redactor
 from worker.runtime.environment import DEFAULT_PATH
