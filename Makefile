@@ -44,7 +44,7 @@ chaos: $(DEV_STAMP) ## Play the long fault runs: 500 random histories and every 
 
 check: $(DEV_STAMP) ## Lint, format, types, import contracts, lock files (all, then the verdict)
 	@failed=; \
-	for tool in "ruff check ." "ruff format --check ." mypy lint-imports \
+	for tool in "ruff check --no-cache ." "ruff format --check ." mypy lint-imports \
 	            "python -m pytest -q -p no:cacheprovider tests/unit/test_packaging_lock.py"; do \
 		echo "== $$tool"; $(BIN)/$$tool || failed="$$failed [$$tool]"; \
 	done; \
