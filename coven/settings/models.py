@@ -29,7 +29,7 @@ External = Literal["off", "ask", "on"]
 class Server(Section):
     bind: str = "127.0.0.1:8080"
     public_url: str | None = None
-    """Where people reach this server; used in links."""
+    """Where people reach this server."""
     cave_base_url: str | None = None
     """Base of session links; ``<base>/sessions/<task id>``."""
     state_dir: Path = Path("var/coven-github")
