@@ -9,12 +9,11 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-import pytest
-
 from coven.clock import SystemClock
 from coven.contract.exit_codes import ProcessEnd
 from coven.governance.wire import Seam
 from coven.redaction import Redactor
+from tests.services import missing
 from worker.runtime import launch
 from worker.runtime.backend import Backend
 from worker.runtime.bubblewrap import Bubblewrap
@@ -31,7 +30,7 @@ def backend_named(name: str) -> Backend:
     if name == "host":
         return Host()
     if which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+        missing("bubblewrap", "bwrap is not installed")
     return Bubblewrap((PYTHON,))
 
 
