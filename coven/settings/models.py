@@ -114,7 +114,7 @@ class Worker(Section):
     """Names of variables (provider keys) that are handed to the runtime."""
     max_turns: int = Field(default=60, ge=1, le=1_000)
     memory_bytes: int = Field(default=4 * 2**30, ge=64 * 2**20)
-    """Address space of each process of a session."""
+    """Resident memory of a session, all its processes together."""
     file_bytes: int = Field(default=2**30, ge=2**20)
     """Largest single file a session may write."""
     processes: int = Field(default=512, ge=16, le=65_536)
