@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 import structlog
 from flask import Flask, Response, jsonify, request
-from sqlalchemy import text
 from werkzeug.exceptions import BadRequest, HTTPException, MethodNotAllowed, RequestEntityTooLarge
 
 from coven.errors import ConfigurationError, CovenError
 from coven.services import Services
 from webhooks.lookup import ClientFactory
+from webhooks.readiness import StoreCheck
 from webhooks.receiver import Receiver, Request
 
 MAX_BODY_BYTES = 25 * 2**20
@@ -53,7 +53,7 @@ def create_app(
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES + 1
     receiver = Receiver(services, github)
     app.extensions["coven_receiver"] = receiver
-    checks: dict[str, ReadyCheck] = {"store": lambda: _store_answers(services)} | dict(ready or {})
+    checks: dict[str, ReadyCheck] = {"store": StoreCheck(services)} | dict(ready or {})
 
     @app.post("/webhook")
     def webhook() -> tuple[Response, int]:
@@ -99,12 +99,6 @@ def _raw_body() -> bytes:
         # Each server has its own words for a broken chunk or a client that left.
         _log.warning("body_not_read", why=type(error).__name__)
         raise BadRequest from error
-
-
-def _store_answers(services: Services) -> bool:
-    with services.store.read() as tx:
-        answer: int = tx.execute(text("SELECT 1")).scalar_one()
-    return answer == 1
 
 
 def _passes(name: str, check: ReadyCheck) -> bool:

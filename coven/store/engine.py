@@ -78,6 +78,29 @@ class Store:
             self._faults.hit(f"{point}.before")
         self._faults.hit(f"{point}.after")
 
+    @property
+    def folder(self) -> Path | None:
+        """Where the database file is; none for a server and for a database in memory."""
+        name = self.engine.url.database
+        if self.dialect != "sqlite" or not name or name == ":memory:":
+            return None
+        return Path(name).parent
+
+    def check_writable(self) -> None:
+        """Take the right to write and give it back, nothing written. Raises ``StoreUnavailable``.
+
+        SQLite needs no space for that: a full disk is not found this way.
+        """
+        with self._transaction(write=True) as tx:
+            if (
+                self.dialect == "postgresql"
+                and tx.exec_driver_sql(
+                    "SELECT current_setting('transaction_read_only')"
+                ).scalar_one()
+                != "off"
+            ):
+                raise StoreUnavailable("store: the server takes no writes; name its primary")
+
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Tx]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from typing import Any
@@ -16,6 +17,7 @@ from coven.errors import ConfigurationError, StoreUnavailable
 from coven.store.engine import Store
 from tests.integration.receiver_kit import SECRET, Bench, payload, settings
 from webhooks.app import MAX_BODY_BYTES, create_app
+from webhooks.readiness import BAD_SECS, GOOD_SECS, PROBE_NAME
 from webhooks.signature import sign
 
 
@@ -268,8 +270,21 @@ def test_readiness_names_what_is_missing(bench: Bench, monkeypatch: pytest.Monke
         raise StoreUnavailable("gone")
 
     monkeypatch.setattr(type(bench.store), "read", down)
+    bench.clock.advance(GOOD_SECS)
     assert app.test_client().get("/readyz").json["checks"]["store"] is False
     assert app.test_client().get("/healthz").status_code == 200
+
+
+def test_a_store_that_can_only_be_read_is_not_ready(bench: Bench) -> None:
+    folder = bench.store.folder
+    assert folder is not None
+    in_the_way = folder / PROBE_NAME / "full"
+    in_the_way.mkdir(parents=True)
+    assert bench.client.get("/readyz").status_code == 503
+    shutil.rmtree(in_the_way.parent)  # noqa: TID251 - a folder of this test
+    assert bench.client.get("/readyz").status_code == 503
+    bench.clock.advance(BAD_SECS)
+    assert bench.client.get("/readyz").status_code == 200
 
 
 def test_every_answer_is_counted(bench: Bench) -> None:
