@@ -7,12 +7,13 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import typer
 
-from coven.cli import exits, processes
+from coven.cli import exits, listen, processes
 from coven.cli.context import ConfigOption, upgraded_store
 from coven.cli.output import complain
 from coven.cli.probe import backend_report
@@ -26,10 +27,14 @@ from coven.settings.loader import InvalidConfiguration, load, resolve_secret_key
 from coven.settings.machine import Machine
 from coven.settings.models import Settings
 
+ADDRESS_SECS = 5.0
+"""A receiver that was told to end still holds its address for a moment."""
+
 
 def up(config: ConfigOption = None) -> None:
     """Run everything in this terminal: broker, receiver, workers. Ctrl-C stops it in good order."""
     settings = usable(config, whole=True)
+    _await_address(settings)
     with upgraded_store(settings):
         pass
     resolve_secret_key(settings)
@@ -60,7 +65,7 @@ def up(config: ConfigOption = None) -> None:
 
 def web(config: ConfigOption = None) -> None:
     """Run the receiver of webhooks (gunicorn) in the foreground."""
-    _become(processes.web, config)
+    _become(processes.web, config, before=_await_address)
 
 
 def worker(config: ConfigOption = None) -> None:
@@ -103,9 +108,28 @@ def _chosen(config: Path | None) -> Path | None:
     return config or (Path(named) if named else None)
 
 
-def _become(make: Callable[[Settings], Program], config: Path | None) -> None:
+def _await_address(settings: Settings) -> None:
+    """Wait for an earlier receiver to leave ``server.bind``; exits when it can't be had.
+
+    gunicorn would try as long, with fifteen lines and no next step.
+    """
+    give_up_at = time.monotonic() + ADDRESS_SECS
+    while (problem := listen.problem(settings.server.bind)) is not None:
+        if not problem.passes or time.monotonic() >= give_up_at:
+            complain(f"server.bind: {problem.text}")
+            raise typer.Exit(exits.UNAVAILABLE)
+        time.sleep(0.1)
+
+
+def _become(
+    make: Callable[[Settings], Program],
+    config: Path | None,
+    before: Callable[[Settings], None] = lambda _: None,
+) -> None:
     """Replace this process, so that signals of a service manager reach the real one."""
-    program = make(usable(config))
+    settings = usable(config)
+    before(settings)
+    program = make(settings)
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(program.argv[0], program.argv, processes.environment(_chosen(config)))  # noqa: S606 - argv of our own
