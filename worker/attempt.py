@@ -50,6 +50,11 @@ class Attempt:
     spawned: float | None = None
     exited: float | None = None
 
+    @property
+    def start_sha(self) -> str | None:
+        """The commit that was checked out; None before that."""
+        return self.prepared.workspace.start_sha if self.prepared else None
+
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:
         """Name the phase, time it in seconds, and stop at its border when told to."""

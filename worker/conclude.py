@@ -6,16 +6,18 @@ from coven import texts
 from coven.contract.exit_codes import Outcome, Verdict, judge
 from coven.contract.result import Result
 from coven.github.repo_client import RepoClient
+from coven.memory.record import refusals
 from coven.publication import PullRequestContent, pull_request_subject
 from coven.store.tasks import Ending
 from coven.surfacing import Surfacing, check_run, status_comment, voice_of, work_of
+from coven.texts_review import with_memory
 from coven.values import Lane, SurfaceKind, TaskState
 from coven.waiting import ANSWER_PATIENCE, WAITING_FOR_ANSWER
 from worker import branch as branches
 from worker import settle, show
 from worker.attempt import Attempt
 from worker.review.conclusion import concluded
-from worker.review.ending import conclude_review, masked
+from worker.review.ending import conclude_review, masked, memory_of
 
 
 def conclude(attempt: Attempt, client: RepoClient) -> None:
@@ -41,7 +43,7 @@ def conclude(attempt: Attempt, client: RepoClient) -> None:
             why=verdict.text,
             next_step="Write the command again when the cause is gone.",
             conclusion=concluded(verdict),
-            start_sha=_start(attempt),
+            start_sha=attempt.start_sha,
         )
     elif result is not None and verdict.outcome in (Outcome.succeeded, Outcome.partial):
         if task.lane is Lane.REVIEW:
@@ -71,13 +73,14 @@ def _fix(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Result)
         delivered.commits if delivered else 0,
         [clean(path) for path in (delivered.files if delivered else ())],
     )
-    on_start = _start(attempt) if services.settings.checks.on_start_commit else None
+    on_start = attempt.start_sha if services.settings.checks.on_start_commit else None
     anchor = delivered.sha if delivered else on_start
+    memory = memory_of(attempt, result)
     check = check_run(
         task,
         attempt.familiar,
         voice,
-        text,
+        with_memory(text, refusals(memory)),
         conclusion=concluded(verdict),
         # Pull request work was queued on its head, and a Check Run can't move.
         head_sha=None if task.is_pull else anchor,
@@ -98,28 +101,7 @@ def _fix(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Result)
     )
     wanted: list[Surfacing | None] = [check, comment]
     if delivered is not None:
-        wanted.append(
-            Surfacing(
-                SurfaceKind.PULL_REQUEST,
-                pull_request_subject(delivered.branch),
-                PullRequestContent(
-                    head=delivered.branch,
-                    head_sha=delivered.sha,
-                    base=delivered.base,
-                    title=texts.pull_request_title(work, summary),
-                    body=texts.pull_request_body(
-                        voice,
-                        work,
-                        clean(result.pr_body),
-                        closes=not task.is_pull,
-                        commits=delivered.commits,
-                        start_sha=_start(attempt) or "",
-                    ),
-                    thread=task.thread,
-                    familiar_id=attempt.familiar.id,
-                ),
-            )
-        )
+        wanted.append(_pull_request(attempt, delivered, summary, clean(result.pr_body)))
     settle.finish(
         services,
         task,
@@ -129,11 +111,36 @@ def _fix(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Result)
             summary=summary,
             result_status=verdict.status,
             branch=branch,
-            result=masked(attempt, result),
+            result=masked(attempt, result, memory),
         ),
         attempt.closing(verdict.outcome),
         [surfacing for surfacing in wanted if surfacing],
     )
+
+
+def _pull_request(
+    attempt: Attempt, delivered: branches.PublishedBranch, summary: str, body: str
+) -> Surfacing:
+    """The draft for the branch. ``summary`` and ``body`` are the result's, redacted."""
+    task = attempt.task
+    voice, work = voice_of(attempt.services.settings, attempt.familiar, task), work_of(task)
+    content = PullRequestContent(
+        head=delivered.branch,
+        head_sha=delivered.sha,
+        base=delivered.base,
+        title=texts.pull_request_title(work, summary),
+        body=texts.pull_request_body(
+            voice,
+            work,
+            body,
+            closes=not task.is_pull,
+            commits=delivered.commits,
+            start_sha=attempt.start_sha or "",
+        ),
+        thread=task.thread,
+        familiar_id=attempt.familiar.id,
+    )
+    return Surfacing(SurfaceKind.PULL_REQUEST, pull_request_subject(delivered.branch), content)
 
 
 def _question(attempt: Attempt, verdict: Verdict, result: Result) -> None:
@@ -146,7 +153,7 @@ def _question(attempt: Attempt, verdict: Verdict, result: Result) -> None:
         voice,
         texts.check_ended(voice, "Needs input", question, "answer on the thread"),
         conclusion=concluded(verdict),
-        head_sha=_start(attempt) if services.settings.checks.on_start_commit else None,
+        head_sha=attempt.start_sha if services.settings.checks.on_start_commit else None,
     )
     comment = status_comment(
         task, attempt.familiar, "needs input", texts.comment_question(voice, work, question)
@@ -186,10 +193,6 @@ def _failed(attempt: Attempt, verdict: Verdict, result: Result | None) -> None:
             conclusion=concluded(verdict),
             title="Timed out" if verdict.outcome is Outcome.timed_out else "Failed",
             why=why,
-            start_sha=_start(attempt),
+            start_sha=attempt.start_sha,
         ),
     )
-
-
-def _start(attempt: Attempt) -> str | None:
-    return attempt.prepared.workspace.start_sha if attempt.prepared else None

@@ -202,7 +202,7 @@ def _stop(attempt: Attempt, reason: str) -> None:
                 conclusion=stop.conclusion,
                 title=stop.title,
                 why=f"Stopped while {attempt.phase}: {reason}.",
-                start_sha=attempt.prepared.workspace.start_sha if attempt.prepared else None,
+                start_sha=attempt.start_sha,
             ),
         )
     except LeaseLost:
@@ -219,7 +219,7 @@ def _again(attempt: Attempt, public: str, detail: str, retry_after: float | None
             why=public,
             next_step=OPERATOR_STEP,
             retry_after=retry_after,
-            start_sha=attempt.prepared.workspace.start_sha if attempt.prepared else None,
+            start_sha=attempt.start_sha,
         )
     except LeaseLost:
         _log.warning("lease_lost", phase=attempt.phase)
@@ -242,7 +242,7 @@ def _fail(attempt: Attempt, error: CovenError, state: TaskState, conclusion: Con
                 title="Failed" if state is TaskState.FAILED else "Cancelled",
                 why=error.public,
                 next_step=OPERATOR_STEP,
-                start_sha=attempt.prepared.workspace.start_sha if attempt.prepared else None,
+                start_sha=attempt.start_sha,
             ),
         )
     except LeaseLost:

@@ -96,12 +96,12 @@ def desire(
         "next_at": case((surfaces.c.state == SurfaceState.PENDING, surfaces.c.next_at), else_=now),
         "tries": case((surfaces.c.state == SurfaceState.PENDING, surfaces.c.tries), else_=0),
     }
-    changed = tx.execute(
+    change = (
         update(surfaces)
         .where(key, surfaces.c.generation <= task.generation)
         .values(**values, **renewed)
     )
-    if changed.rowcount:
+    if tx.execute(change).rowcount:
         return True
     try:
         with tx.begin_nested():
@@ -119,14 +119,7 @@ def desire(
             )
     except IntegrityError:
         # Written meanwhile, or owned by a newer generation: the row decides once more.
-        return (
-            tx.execute(
-                update(surfaces)
-                .where(key, surfaces.c.generation <= task.generation)
-                .values(**values, **renewed)
-            ).rowcount
-            == 1
-        )
+        return tx.execute(change).rowcount == 1
     return True
 
 
