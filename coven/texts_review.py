@@ -88,6 +88,10 @@ class Links:
         return " · ".join(shown) or None
 
 
+Refused = tuple[str, int, Sequence[tuple[str, int]]]
+"""``proposed`` or ``read``, how many of them were refused, and how many for which reason."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReviewReport:
     """What a review came to, after the gates."""
@@ -109,6 +113,9 @@ class ReviewReport:
     fixed: Sequence[EarlierText] = ()
     unseen: Sequence[EarlierText] = ()
     """Shown earlier and not looked at this time."""
+    memory_read: Sequence[str] = ()
+    """Keys of memory that the run was granted and says it used."""
+    memory_refused: Sequence[Refused] = ()
 
     @property
     def fresh(self) -> list[FindingText]:
@@ -136,6 +143,7 @@ def check_review(voice: Voice, work: Work, report: ReviewReport, links: Links) -
         None if report.findings else _verdict(report),
         _progress(report),
         _evidence_table(work, report),
+        memory_line(report.memory_refused),
         bullets("Limitations", report.limitations),
         links.line(),
         more(voice),
@@ -232,6 +240,27 @@ def annotation_message(finding: FindingText) -> str:
     return plain(f"{finding.body}{advice}", ANNOTATION_MESSAGE, lines=True)
 
 
+def memory_line(refused: Sequence[Refused]) -> str | None:
+    """How much of what a run said about memory was refused, and why; None when nothing was."""
+    words = {"proposed": "proposed entry", "read": "entry read beyond the grant"}
+    plural = {"proposed": "proposed entries", "read": "entries read beyond the grant"}
+    parts = [
+        f"{number} {(words if number == 1 else plural)[kind]} refused "
+        f"({', '.join(f'{n} {code_span(reason)}' for reason, n in reasons)})"
+        for kind, number, reasons in refused
+    ]
+    return f"**Memory:** {'; '.join(parts)}." if parts else None
+
+
+def with_memory(text: CheckText, refused: Sequence[Refused]) -> CheckText:
+    """A Check Run that also says what was refused of memory."""
+    line = memory_line(refused)
+    if line is None:
+        return text
+    summary = cut_bytes(text.summary, CHECK_TEXT - len(line.encode()) - 2, CUT)
+    return CheckText(text.title, f"{summary}\n\n{line}", text.text)
+
+
 WITHDRAWN = "A later review found nothing that stands in the way any more."
 REFUSED_LINES = "> GitHub did not take these findings on their lines, so they stand here."
 
@@ -274,6 +303,8 @@ def _evidence_table(work: Work, report: ReviewReport) -> str:
         ("Attempts", str(report.attempts)),
         ("Duration", duration(report.seconds)),
     ]
+    if report.memory_read:
+        rows.insert(3, ("Memory read", _names(report.memory_read)))
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
     return f"| Evidence | {report.evidence} |\n| --- | --- |\n{table}"
 

@@ -16,6 +16,7 @@ from coven.errors import SecretFound
 from coven.github.models import Token
 from coven.github.roles import Role
 from coven.governance.wire import governed_write
+from coven.memory.policy import Grant
 from coven.redaction import Redactor
 from coven.services import Services
 from coven.settings.models import Familiar
@@ -23,6 +24,7 @@ from coven.store.tasks import Task
 from coven.values import Lane, Sha
 from worker.brief import build_brief
 from worker.lease import LeaseKeeper
+from worker.memory import granted
 from worker.profiles import Profile, profile_for
 from worker.runtime.backend import Backend
 from worker.runtime.choose import choose
@@ -56,6 +58,8 @@ class Prepared:
     push_token: Token | None
     branches_before: frozenset[str] | None
     """Branches of the familiar before a session that pushes by itself."""
+    memory: Grant
+    """What the brief grants; what comes back is judged against this and nothing else."""
 
     def clean_up(self) -> None:
         """Remove the checkout and revoke the task's own tokens. Never raises."""
@@ -137,7 +141,16 @@ def _prepare(
             # Last of all, so that the session has as much of its hour as possible.
             push_token = tokens.mint(Role.PUSH)
             redactor = redactor.with_live(push_token.value)
-        brief = build_brief(task, familiar, settings, workspace, found, redactor=redactor)
+        memory = granted(settings, task)
+        brief = build_brief(
+            task,
+            familiar,
+            settings,
+            workspace,
+            found,
+            redactor=redactor,
+            memory_policy=memory.policy,
+        )
         governed_write(
             services.seam, workspace.brief_path, serialise(brief, redactor), point="brief.write"
         )
@@ -157,6 +170,7 @@ def _prepare(
         tokens,
         push_token,
         before,
+        memory,
     )
 
 
@@ -178,7 +192,14 @@ def run(
         author_email=f"{prepared.familiar.id}@users.noreply.github.com",
     )
     spec = SessionSpec(
-        argv=tuple(prepared.profile.command(settings, workspace, prepared.familiar)),
+        argv=tuple(
+            prepared.profile.command(
+                settings,
+                workspace,
+                prepared.familiar,
+                memory_reads=bool(prepared.memory.policy.read_scopes),
+            )
+        ),
         env=public,
         cwd=workspace.tree,
         writable=(workspace.tree, workspace.home, workspace.out_dir),

@@ -18,6 +18,9 @@ Trust = Literal["maintainer", "collaborator", "external", "fork_pr", "scheduled"
 NEVER_WRITE: tuple[Trust, ...] = ("external", "fork_pr")
 """Whose content never reaches durable memory, whatever else the policy says."""
 
+SUMMARY_CHARS = 65_536
+"""Longest summary that a report may carry."""
+
 
 class TenantScope(Closed):
     """The installation and the account behind it."""
@@ -151,7 +154,7 @@ class MemoryProposal(Closed):
     """A candidate write. ``approval`` is what the runtime says; the policy decides."""
 
     key: str = Field(min_length=1, max_length=512)
-    summary: str = Field(max_length=65_536)
+    summary: str = Field(max_length=SUMMARY_CHARS)
     scope: Namespace
     approval: Literal["pending", "applied", "auto"]
 
@@ -159,7 +162,7 @@ class MemoryProposal(Closed):
 class MemoryRejection(Closed):
     """A candidate that the runtime itself declined."""
 
-    summary: str = Field(max_length=65_536)
+    summary: str = Field(max_length=SUMMARY_CHARS)
     scope: Namespace
     reason: Literal["pii", "secret", "out_of_scope", "low_confidence"]
 

@@ -396,6 +396,26 @@ def test_cleaning_an_innocent_result_changes_nothing() -> None:
     assert clean(examples.result(), Redactor()) == examples.result()
 
 
+@pytest.mark.parametrize("path", ["memory_used__read__0__id", "memory_used__proposed__0__key"])
+def test_a_secret_in_a_memory_key_is_masked_whole_and_costs_no_review(path: str) -> None:
+    document = changed(**{path: f"repo/acme-inc/billing/notes/{TOKEN}"})
+    cleaned = clean(Result.model_validate_json(json.dumps(document)), Redactor())
+    assert cleaned.memory_used is not None
+    keys = [each.id for each in cleaned.memory_used.read]
+    keys += [each.key for each in cleaned.memory_used.proposed]
+    assert keys.count("[redacted]") == 1
+    assert TOKEN not in cleaned.model_dump_json()
+
+
+def test_a_summary_that_grows_under_its_masks_is_still_a_result() -> None:
+    summary = ("eightchr " * 7_281)[:65_536]
+    document = changed(memory_used__proposed__0__summary=summary)
+    redactor = Redactor(["eightchr"])
+    cleaned = clean(Result.model_validate_json(json.dumps(document)), redactor)
+    assert cleaned.memory_used is not None
+    assert cleaned.memory_used.proposed[0].summary == "[redacted]"
+
+
 @pytest.mark.parametrize(
     ("path", "name"),
     [
@@ -404,8 +424,6 @@ def test_cleaning_an_innocent_result_changes_nothing() -> None:
         ("review__reviewed_files", "review.reviewed_files"),
         ("review__supporting_files", "review.supporting_files"),
         ("review__findings__0__file", "review.findings"),
-        ("memory_used__read__0__id", "memory_used.read"),
-        ("memory_used__proposed__0__key", "memory_used.proposed"),
     ],
 )
 def test_a_secret_in_a_structural_field_fails_instead_of_being_rewritten(

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
+
+import structlog
 
 from coven import texts_review as texts
 from coven.contract.exit_codes import Verdict
 from coven.contract.result import Result
 from coven.github.models import PullRequest
 from coven.github.repo_client import RepoClient
+from coven.memory.policy import Grant
+from coven.memory.record import KEY as MEMORY
+from coven.memory.record import cited, record, refusals
+from coven.memory.validation import Judged
 from coven.publication import (
     CheckAction,
     ReviewContent,
@@ -26,12 +33,15 @@ from coven.texts_review import FindingText, Links, ReviewReport
 from coven.values import Conclusion, Lane, Severity, SurfaceKind, SurfaceState, TaskState
 from worker import settle, show
 from worker.attempt import Attempt
+from worker.memory import judged
 from worker.requeue_head import queue_new_head
 from worker.review import report as reports
 from worker.review.conclusion import concluded_review
 from worker.review.earlier import KEY, Known, read_back, stored
 from worker.review.report import Facts, Reviewed
 from worker.review.source import existing_files
+
+_log = structlog.get_logger(__name__)
 
 FIX = CheckAction(
     identifier="fix", label="Fix this", description="Mend these findings in a new commit"
@@ -53,7 +63,8 @@ def conclude_review(attempt: Attempt, client: RepoClient, verdict: Verdict, resu
     policy = services.settings.review.for_repo(task.repo)
     earlier = _earlier_reviews(services, task)
     reviewed = _judge(attempt, result, policy, earlier)
-    report = reviewed.report
+    memory = memory_of(attempt, result)
+    report = replace(reviewed.report, memory_read=cited(memory), memory_refused=refusals(memory))
     voice, work = voice_of(services.settings, attempt.familiar, task), work_of(task)
     check = check_run(
         task,
@@ -85,7 +96,7 @@ def conclude_review(attempt: Attempt, client: RepoClient, verdict: Verdict, resu
             verdict.outcome,
             summary=spoken(report.summary) or texts.review_title(report),
             result_status=verdict.status,
-            result=masked(attempt, result) | {KEY: stored(reviewed.known)},
+            result=masked(attempt, result, memory) | {KEY: stored(reviewed.known)},
         ),
         attempt.closing(verdict.outcome),
         [surfacing for surfacing in wanted if surfacing],
@@ -103,11 +114,24 @@ def with_actions(surfacing: Surfacing, actions: tuple[CheckAction, ...]) -> Surf
     return Surfacing(surfacing.kind, surfacing.subject, content)
 
 
-def masked(attempt: Attempt, result: Result) -> dict[str, Any]:
-    """The result as it is stored."""
-    return {
-        key: attempt.redactor.tree(value) for key, value in result.model_dump(mode="json").items()
-    }
+def memory_of(attempt: Attempt, result: Result) -> Judged:
+    """The decisions on the memory report, which stand beside the review and never against it."""
+    found = judged(_grant(attempt), result, attempt.redactor, attempt.services.clock.now())
+    if found.alarms:
+        _log.error("memory_read_beyond_grant", task=attempt.task.id, entries=len(found.alarms))
+    return found
+
+
+def masked(attempt: Attempt, result: Result, memory: Judged) -> dict[str, Any]:
+    """The result as it is stored, with the decisions on memory in place of the raw report."""
+    raw: dict[str, Any] = result.model_dump(mode="json", exclude={"memory_used"})
+    if result.memory_used is not None:
+        raw[MEMORY] = record(_grant(attempt), memory)
+    return {key: attempt.redactor.tree(value) for key, value in raw.items()}
+
+
+def _grant(attempt: Attempt) -> Grant | None:
+    return attempt.prepared.memory if attempt.prepared is not None else None
 
 
 def is_serious(severity: Severity, policy: ReviewPolicy) -> bool:
