@@ -10,13 +10,12 @@ from __future__ import annotations
 from coven.github.models import Permission
 from coven.values import TrustScope
 
-WRITING = frozenset({"admin", "maintain", "write"})
 READING = frozenset({"triage", "read"})
 
 
 def may_write(permission: Permission | None) -> bool:
     """Whether this is confirmed write access (``maintain`` counts, custom roles by their base)."""
-    return permission is not None and permission.permission in WRITING
+    return permission is not None and permission.can_write
 
 
 def scope_of(permission: Permission | None, *, collaborator: bool, private: bool) -> TrustScope:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 
 import structlog
@@ -219,12 +219,8 @@ def _author_matters(intent: Intent, rights: Rights) -> bool:
 
 
 def _with(received: Received, facts: Facts) -> Received:
-    return Received(
-        received.id,
-        received.event,
-        received.body,
-        received.routing,
-        received.received_at,
+    return replace(
+        received,
         action=facts.action,
         installation_id=facts.installation_id,
         repo_id=facts.repo_id,

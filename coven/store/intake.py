@@ -13,7 +13,7 @@ from sqlalchemy import func, or_, select, text
 from coven.store.engine import Tx
 from coven.store.tables import deliveries, tasks
 from coven.store.task_rows import FIELDS, Task, from_row
-from coven.values import LIVE_STATES, DeliveryId, InstallationId, RepoId, TaskId
+from coven.values import LIVE_STATES, DeliveryId, InstallationId, Lane, RepoId, TaskId
 
 
 def lock_thread(installation: InstallationId, tx: Tx, repo: RepoId, thread: int) -> None:
@@ -100,7 +100,7 @@ def asked_since(
             tasks.c.repo_id == repo,
             tasks.c.thread == thread,
             tasks.c.automatic.is_(False),
-            tasks.c.lane != "control",
+            tasks.c.lane != Lane.CONTROL,
             tasks.c.created_at >= since,
         )
     ).scalar_one()
@@ -124,7 +124,7 @@ def tasks_of_head(
         .where(
             tasks.c.installation_id == installation,
             tasks.c.repo_id == repo,
-            tasks.c.lane != "control",
+            tasks.c.lane != Lane.CONTROL,
             place,
         )
         .order_by(tasks.c.seq.desc())
