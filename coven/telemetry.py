@@ -17,25 +17,6 @@ import structlog
 from celery.signals import setup_logging
 from structlog.typing import EventDict, ExcInfo, Processor
 
-DELIVERY = "delivery"
-"""``X-GitHub-Delivery`` of the delivery at hand."""
-EVENT = "github_event"
-ACTION = "action"
-INSTALLATION = "installation"
-REPOSITORY = "repository"
-REPO_ID = "repo_id"
-THREAD = "thread"
-"""Number of the issue or pull request."""
-TASK = "task"
-ATTEMPT = "attempt"
-LANE = "lane"
-FAMILIAR = "familiar"
-SHA = "sha"
-SURFACE = "surface"
-OUTCOME = "outcome"
-ROUTING = "routing"
-DURATION_MS = "duration_ms"
-ERROR = "error"
 PROCESS = "process"
 
 _MAX_TEXT = 8_192

@@ -39,8 +39,8 @@ def lines(out: io.StringIO) -> list[dict[str, object]]:
 
 def test_a_line_is_one_json_object_with_the_bound_facts(out: io.StringIO) -> None:
     telemetry.configure("json", "info", Mask(), process="web", stream=out)
-    telemetry.bind(**{telemetry.DELIVERY: "d-1", telemetry.TASK: None})
-    with telemetry.bound(**{telemetry.INSTALLATION: 7}):
+    telemetry.bind(delivery="d-1", task=None)
+    with telemetry.bound(installation=7):
         telemetry.logger("coven.x").info("delivery_recorded", routing="task:1")
     telemetry.logger("coven.x").info("later")
     first, second = lines(out)
