@@ -25,17 +25,15 @@ from coven.settings.models import Server, Settings
 from coven.store import surfaces, tasks
 from coven.store.engine import Store
 from coven.store.surfaces import Surface
-from coven.store.tasks import NewTask, Task
+from coven.store.tasks import Task
 from coven.values import (
     InstallationId,
-    Lane,
     RepoId,
     SurfaceKind,
     SurfaceState,
     TaskId,
-    TrustScope,
-    new_task_id,
 )
+from tests.ledger import new_task
 from tests.support.fake_github import APP, FakeGitHub
 from worker.publish.publisher import publish_surface, publish_task
 
@@ -108,26 +106,14 @@ class Bench:
 
     def add_task(self) -> Task:
         now = self.clock.now()
-        new = NewTask(
-            id=new_task_id(),
+        new = new_task(
             installation_id=self.world.installation,
             repo_id=self.world.repo_id,
             repo_owner=self.world.owner,
             repo_name=self.world.name,
             thread=self.world.thread,
-            is_pull=True,
             title="A change",
-            lane=Lane.REVIEW,
-            verb="review",
-            reason="test",
-            automatic=False,
-            familiar_id="cody",
-            trust_scope=TrustScope.MAINTAINER,
-            content_trust=TrustScope.MAINTAINER,
-            trust_evidence={},
             source_at=now,
-            semantic_key=f"review:{new_task_id()}",
-            max_attempts=3,
             created_at=now,
         )
         with self.store.write() as tx:

@@ -21,17 +21,15 @@ from coven.store import attempts, tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.deliveries import Received, record
 from coven.store.engine import Store
-from coven.store.tasks import NewTask, Task
+from coven.store.tasks import Task
 from coven.values import (
     DeliveryId,
     InstallationId,
-    Lane,
     RepoId,
     TaskId,
     TaskState,
-    TrustScope,
-    new_task_id,
 )
+from tests.ledger import new_task
 from webhooks import gunicorn_conf
 
 ONE = InstallationId(1)
@@ -65,26 +63,15 @@ def config(tmp_path: Path, sqlite_url: str) -> Path:
 
 def add(store: Store, clock: ManualClock, thread: int = 7, owner: int = 1) -> Task:
     now = clock.now()
-    new = NewTask(
-        id=new_task_id(),
+    new = new_task(
         installation_id=InstallationId(owner),
         repo_id=RepoId(5),
         repo_owner="acme",
         repo_name="web",
         thread=thread,
-        is_pull=True,
         title="A \x1b[31mtitle",
-        lane=Lane.REVIEW,
-        verb="review",
-        reason="command",
-        automatic=False,
-        familiar_id="cody",
-        trust_scope=TrustScope.MAINTAINER,
-        content_trust=TrustScope.MAINTAINER,
-        trust_evidence={},
         source_at=now,
         semantic_key=f"review:5:{thread}:{owner}",
-        max_attempts=3,
         created_at=now,
         payload={"body": "untrusted"},
     )
