@@ -33,6 +33,8 @@ from webhooks.say import needs_full_commit, needs_pull_request
 MAX_SESSIONS = 3
 """Sessions that one comment may start."""
 
+_QUOTED = re.compile(r" {0,3}>")
+_COMMENT = re.compile(r"<!--(?:(?!-->).)*(?:-->|\Z)", re.DOTALL)
 _HEX = re.compile(r"[0-9a-f]{7,}", re.IGNORECASE | re.ASCII)
 
 
@@ -108,9 +110,15 @@ def _choose(found: list[Intent | Ignored]) -> Routed:
 
 def _answering(scene: Scene, said: Said) -> Answer | None:
     text = clean(said.body or "", BODY_CHARS)
-    if not text.strip():
+    if not has_own_words(text):
         return None
     return Answer(scene, said.target.number, text, said.id, said.kind, said.at)
+
+
+def has_own_words(text: str) -> bool:
+    """Whether a reply holds more than quoted lines and what GitHub does not show."""
+    shown = _COMMENT.sub("", text)
+    return any(line.strip() and not _QUOTED.match(line) for line in shown.split("\n"))
 
 
 def _said(scene: Scene) -> Said:

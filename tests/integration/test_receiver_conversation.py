@@ -262,6 +262,19 @@ def test_a_command_without_words_of_its_own_is_no_answer(bench: Bench, words: st
     assert now_of(bench, task).state is TaskState.WAITING
 
 
+@pytest.mark.parametrize(
+    "words", ["> Zero or an error?", "> one\n>\n> @familiar cancel\n", "<!-- Zero -->\n> x", "<!--"]
+)
+def test_a_quotation_alone_is_no_answer(bench: Bench, words: str) -> None:
+    task = bench.task(bench.deliver("issue_comment", said("@familiar fix it", 1)))
+    asking(bench, task)
+    quoted = bench.deliver("issue_comment", said(words, 2, sender=MONA))
+    assert ignored(quoted) in ("not_addressed", "no_command")
+    assert now_of(bench, task).state is TaskState.WAITING
+    own = bench.deliver("issue_comment", said(f"> Zero or an error?\n\nZero.\n{words}", 3))
+    assert own.json["task"] == task.id
+
+
 def test_an_answer_counts_once(bench: Bench) -> None:
     task = bench.task(bench.deliver("issue_comment", said("@familiar fix it", 1)))
     asking(bench, task)
