@@ -242,10 +242,9 @@ def annotation_message(finding: FindingText) -> str:
 
 def memory_line(refused: Sequence[Refused]) -> str | None:
     """How much of what a run said about memory was refused, and why; None when nothing was."""
-    words = {"proposed": "proposed entry", "read": "entry read beyond the grant"}
-    plural = {"proposed": "proposed entries", "read": "entries read beyond the grant"}
+    nouns = {"proposed": "proposal", "read": "read"}
     parts = [
-        f"{number} {(words if number == 1 else plural)[kind]} refused "
+        f"{count(number, nouns[kind])} refused "
         f"({', '.join(f'{n} {code_span(reason)}' for reason, n in reasons)})"
         for kind, number, reasons in refused
     ]

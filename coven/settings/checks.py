@@ -188,6 +188,19 @@ def _memory(settings: Settings) -> Iterator[Finding]:
     overrides = list(memory.repos.values())
     on = memory.enabled or any(o.enabled for o in overrides)
     yield from _repo_keys("memory.repos", memory.repos)
+    for twin in _twins(name.casefold() for name in memory.repos):
+        yield error(
+            f'memory.repos."{twin}"', "is there in two spellings", "merge the two: case is ignored"
+        )
+    hosted = settings.server.deployment == "hosted"
+    if hosted and memory.self_hosted:
+        yield warning("memory.self_hosted", "has no effect on a hosted server", "remove it")
+    if hosted and memory.enabled:
+        yield warning(
+            "memory.enabled",
+            "is on for the repositories of every installation, whether they asked for it or not",
+            'leave it false and set memory.repos."owner/name".enabled = true where it is wanted',
+        )
     if not on:
         return
     if not memory.approval_required or any(o.approval_required is False for o in overrides):
@@ -196,7 +209,7 @@ def _memory(settings: Settings) -> Iterator[Finding]:
             "is off, so what a familiar learns is used without anybody having looked",
             "keep it true, or accept that",
         )
-    if settings.server.deployment == "self_hosted" and not memory.self_hosted:
+    if not hosted and not memory.self_hosted:
         yield warning(
             "memory.enabled",
             "has no effect on a self-hosted server by itself",

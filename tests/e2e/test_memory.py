@@ -108,8 +108,8 @@ def test_a_malicious_report_is_refused_and_the_review_still_published(
     run = reviewed(repo, pull, "mara")
     assert run["annotations"]
     summary = run["output"]["summary"]
-    assert "3 proposed entries refused" in summary
-    assert "2 entries read beyond the grant refused (2 `out_of_scope`)" in summary
+    assert "3 proposals refused" in summary
+    assert "2 reads refused (2 `out_of_scope`)" in summary
     assert "Memory read" not in summary
     assert "somebody-else" not in summary
 

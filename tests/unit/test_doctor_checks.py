@@ -31,6 +31,7 @@ GOOD: dict[str, Any] = {
     "familiars": [CODY],
     "api": {"service_token": "service-0123456789abcdef"},
 }
+HOSTED = {"deployment": "hosted", "public_url": "https://coven.example.com"}
 
 
 def config(**changes: Any) -> Settings:
@@ -161,6 +162,17 @@ def test_a_good_configuration_has_nothing_to_say() -> None:
         ),
         ({"memory": {"enabled": True}}, "warning", "memory.enabled"),
         ({"memory": {"repos": {"x": {}}}}, "error", 'memory.repos."x"'),
+        ({"memory": {"repos": {"o/n": {}, "O/N": {}}}}, "error", 'memory.repos."o/n"'),
+        (
+            {"server": HOSTED, "memory": {"self_hosted": True}},
+            "warning",
+            "memory.self_hosted",
+        ),
+        (
+            {"server": HOSTED, "memory": {"enabled": True}},
+            "warning",
+            "memory.enabled",
+        ),
         ({"gardener": {"schedule": "hourly"}}, "error", "gardener.schedule"),
         ({"gardener": {"schedule": "60 4 * * *"}}, "error", "gardener.schedule"),
         ({"gardener": {"schedule": "0 24 * * *"}}, "error", "gardener.schedule"),
