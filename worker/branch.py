@@ -83,7 +83,7 @@ def _import_once(
 ) -> PublishedBranch | None:
     task = prepared.task
     # Minted only now: the edits are validated, and the push has the whole hour.
-    token = services.github.token(task.installation_id, task.repo_id, Role.PUSH)
+    token = services.github.own_token(task.installation_id, task.repo_id, Role.PUSH)
     app = services.github.app_info()
     login = app.bot_login
     host = "users.noreply.github.com"

@@ -37,7 +37,7 @@ _BOT_RETRY_SECS = 300.0
 class GitHub:
     """One GitHub, as one App. Made once per process; safe for threads.
 
-    Nothing is read or sent before it is needed; :meth:`require_credentials` checks at start-up.
+    Nothing is read or sent before it is needed; the doctor looks at key and issuer before that.
     """
 
     def __init__(self, settings: Settings, clock: Clock, seam: Seam) -> None:
@@ -55,10 +55,6 @@ class GitHub:
         self._app_lock = threading.Lock()
         self._app: AppInfo | None = None
         self._app_asked_at = 0.0
-
-    def require_credentials(self) -> None:
-        """Read key and issuer now. Raises ``ConfigurationError`` that names the key and the fix."""
-        self._auth.token()
 
     def for_repo(
         self,
@@ -80,8 +76,8 @@ class GitHub:
     def token(self, installation: InstallationId, repo_id: RepoId, role: Role) -> Token:
         """A token of this role for this one repository, with at least five minutes left.
 
-        Shared and cached, except for ``Role.PUSH``: that one goes into a session and is revoked
-        after it, so each caller gets a new one with its whole hour.
+        Shared and cached, except for ``Role.PUSH``: whoever pushes revokes it afterwards, so each
+        caller gets a new one with its whole hour, as from :meth:`own_token`.
 
         Raises ``InstallationGone``, ``GitHubForbidden``, ``GitHubUnavailable``, ``RateLimited``.
         """

@@ -513,7 +513,8 @@ def test_nothing_is_read_or_sent_before_it_is_needed(hub: ScriptedGitHub) -> Non
     github.for_repo(INSTALLATION, REPO_ID, REPO, Role.LOOKUP)
     assert hub.seen == []
     with pytest.raises(ConfigurationError, match=r"github\.app_id"):
-        github.require_credentials()
+        github.token(INSTALLATION, REPO_ID, Role.LOOKUP)
+    assert hub.seen == []
 
 
 def test_a_bad_key_is_a_configuration_error_of_the_call(hub: ScriptedGitHub) -> None:
