@@ -51,6 +51,16 @@ class CheckAction(Content):
     description: str = Field(max_length=ACTION_DESCRIPTION)
 
 
+FIX_BUTTON = CheckAction(
+    identifier="fix", label="Fix this", description="Mend these findings in a new commit"
+)
+"""On a completed review with findings; its identifier comes back as ``requested_action``."""
+DEEPEN_BUTTON = CheckAction(
+    identifier="deepen", label="Go deeper", description="Review again, more thoroughly"
+)
+"""On every completed review."""
+
+
 class CheckRunContent(Content):
     """Subject ``task:<id>:<round>``."""
 

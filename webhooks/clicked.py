@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+from coven.publication import DEEPEN_BUTTON, FIX_BUTTON
 from webhooks.addressed import route_text
 from webhooks.payloads import BadPayload, CheckApp, clean
 from webhooks.routing import REF_CHARS, Click, Ignored, Routed, Scene, needed
 
-BUTTONS: dict[str, Literal["fix", "deepen"]] = {"fix": "fix", "deepen": "deepen"}
+BUTTONS: dict[str, Literal["fix", "deepen"]] = {
+    FIX_BUTTON.identifier: "fix",
+    DEEPEN_BUTTON.identifier: "deepen",
+}
 """Identifiers of the buttons that we put on a completed review."""
 EXTERNAL_ID_CHARS = 100
 

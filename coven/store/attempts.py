@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import ColumnElement, and_, func, insert, select, update
 
 from coven.store.engine import Tx
 from coven.store.tables import attempts
@@ -87,12 +87,7 @@ def progress(
     """Note a sign of life, and facts such as ``phase``, ``pid`` or ``start_sha``."""
     tx.execute(
         update(attempts)
-        .where(
-            attempts.c.installation_id == installation,
-            attempts.c.task_id == task_id,
-            attempts.c.lease_token == token,
-            attempts.c.finished_at.is_(None),
-        )
+        .where(_open(installation, task_id, token))
         .values(heartbeat_at=now, **facts)
     )
 
@@ -108,23 +103,8 @@ def finish(
     """Close the open attempt that holds ``token``; a closed one stays as it is."""
     tx.execute(
         update(attempts)
-        .where(
-            attempts.c.installation_id == installation,
-            attempts.c.task_id == task_id,
-            attempts.c.lease_token == token,
-            attempts.c.finished_at.is_(None),
-        )
-        .values(
-            finished_at=now,
-            outcome=end.outcome,
-            detail=end.detail,
-            exit_code=end.exit_code,
-            signal=end.signal,
-            tolerated=end.tolerated,
-            timings=end.timings,
-            stdout_tail=end.stdout_tail,
-            stderr_tail=end.stderr_tail,
-        )
+        .where(_open(installation, task_id, token))
+        .values(finished_at=now, **asdict(end))
     )
 
 
@@ -136,3 +116,12 @@ def of_task(installation: InstallationId, tx: Tx, task_id: TaskId) -> list[Attem
         .order_by(attempts.c.number)
     )
     return [Attempt(**row._mapping) for row in rows]
+
+
+def _open(installation: InstallationId, task_id: TaskId, token: str) -> ColumnElement[bool]:
+    return and_(
+        attempts.c.installation_id == installation,
+        attempts.c.task_id == task_id,
+        attempts.c.lease_token == token,
+        attempts.c.finished_at.is_(None),
+    )

@@ -377,7 +377,7 @@ def test_a_rate_limit_holds_the_whole_installation(store: Store) -> None:
 def test_new_objects_keep_githubs_pace_and_edits_are_not_held_up(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, "PER_MINUTE", 5)
+    monkeypatch.setattr(publisher, "CREATIONS_PER_MINUTE", 5)
     bench.comment("first")
     bench.publish()
     for n in range(7):

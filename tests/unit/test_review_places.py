@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from coven.contract.exit_codes import Outcome, Verdict
 from coven.contract.result import Finding
-from coven.publication import CheckAction
+from coven.publication import DEEPEN_BUTTON, FIX_BUTTON, CheckAction
 from coven.values import Conclusion, Severity
-from worker.review import ending
 from worker.review.anchors import NEAR, Place, place, read_diff
 from worker.review.conclusion import TABLE, Case, concluded, concluded_review, table
 from worker.review.earlier import Known, compare, marks, read_back, stored
@@ -233,5 +232,5 @@ def test_the_documented_table_is_the_one_in_the_code() -> None:
 
 
 def test_buttons_fit_githubs_limits() -> None:
-    for action in (ending.FIX, ending.DEEPEN):
+    for action in (FIX_BUTTON, DEEPEN_BUTTON):
         assert CheckAction.model_validate(action.model_dump()) == action

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from coven import github_limits
 from coven.errors import CovenError, GitHubUnauthorised, RateLimited, Retry
 
 BASE_SECS = 4.0
@@ -73,7 +72,3 @@ def creation_allowed_at(
     if hour_full_since is not None:
         earliest = max(earliest, hour_full_since + timedelta(hours=1))
     return earliest
-
-
-PER_MINUTE = github_limits.CREATIONS_PER_MINUTE
-PER_HOUR = github_limits.CREATIONS_PER_HOUR

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from coven.errors import CovenError, LeaseLost, RateLimited, StoreUnavailable
 from coven.github.roles import Role
+from coven.github_limits import CREATIONS_PER_HOUR, CREATIONS_PER_MINUTE
 from coven.services import Services
 from coven.store import pacing, surfaces, tasks
 from coven.store.surfaces import Surface
@@ -29,8 +30,6 @@ from worker.publish import (
 )
 from worker.publish.decide import (
     MAX_TRIES,
-    PER_HOUR,
-    PER_MINUTE,
     Decision,
     creation_allowed_at,
     decide,
@@ -189,10 +188,10 @@ def _deferred(services: Services, row: Surface) -> bool:
         until = pacing.held_until(row.installation_id, tx, now)
         if until is None and row.object_id is None:
             minute = pacing.nth_publication(
-                row.installation_id, tx, now - timedelta(minutes=1), PER_MINUTE
+                row.installation_id, tx, now - timedelta(minutes=1), CREATIONS_PER_MINUTE
             )
             hour = pacing.nth_publication(
-                row.installation_id, tx, now - timedelta(hours=1), PER_HOUR
+                row.installation_id, tx, now - timedelta(hours=1), CREATIONS_PER_HOUR
             )
             until = creation_allowed_at(minute, hour, now)
     if until is None or until <= now:

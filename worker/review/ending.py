@@ -18,6 +18,8 @@ from coven.memory.record import KEY as MEMORY
 from coven.memory.record import cited, record, refusals
 from coven.memory.validation import Judged
 from coven.publication import (
+    DEEPEN_BUTTON,
+    FIX_BUTTON,
     CheckAction,
     ReviewContent,
     review_subject,
@@ -43,12 +45,6 @@ from worker.review.source import existing_files
 
 _log = structlog.get_logger(__name__)
 
-FIX = CheckAction(
-    identifier="fix", label="Fix this", description="Mend these findings in a new commit"
-)
-DEEPEN = CheckAction(
-    identifier="deepen", label="Go deeper", description="Review again, more thoroughly"
-)
 LOOK_BACK = 30
 """Tasks of a thread among which earlier reviews are looked for."""
 
@@ -105,7 +101,7 @@ def conclude_review(attempt: Attempt, client: RepoClient, verdict: Verdict, resu
 
 def actions_for(task: Task, findings: object) -> tuple[CheckAction, ...]:
     """The buttons of a finished review: nothing is fixed in somebody else's repository."""
-    return (FIX, DEEPEN) if findings and not task.from_fork else (DEEPEN,)
+    return (FIX_BUTTON, DEEPEN_BUTTON) if findings and not task.from_fork else (DEEPEN_BUTTON,)
 
 
 def with_actions(surfacing: Surfacing, actions: tuple[CheckAction, ...]) -> Surfacing:
