@@ -1,4 +1,4 @@
-"""A typed helper for the sandbox's admin API: what people do on GitHub, and what tests look at."""
+"""A typed client of the sandbox's admin API: what people do on GitHub, and what tests look at."""
 
 from __future__ import annotations
 
