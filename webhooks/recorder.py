@@ -13,9 +13,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from coven.answers import with_answer
+from coven.errors import InstallationGone
 from coven.semantic_keys import behind
 from coven.services import Services
-from coven.store import deliveries, intake, tasks
+from coven.store import deliveries, intake, surfaces, tasks
 from coven.store.deliveries import Delivery, Received
 from coven.store.engine import Tx
 from coven.store.tasks import NewTask, Task
@@ -118,7 +119,10 @@ class Recorder:
             if item.moved is not None:
                 self._stops.tell(tx, item.moved, received.received_at, settled)
             if item.gone is not None:
-                self._stops.tenant_gone(tx, item.gone, received.received_at)
+                self._stops.tenant_gone(tx, item.gone, received.received_at, settled)
+            if item.back is not None:
+                # What ended meanwhile could not be shown: a Check Run would stay open for ever.
+                surfaces.try_again(item.back, tx, InstallationGone.__name__, received.received_at)
             return f"ignored:{item.reason}", None
         intent = item.intent
         intake.lock_thread(intent.installation_id, tx, intent.repo_id, intent.thread)

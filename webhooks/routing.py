@@ -43,7 +43,7 @@ HANDLED: dict[str, frozenset[str]] = {
     "pull_request_review": frozenset({"submitted"}),
     "check_run": frozenset({"rerequested", "requested_action"}),
     "check_suite": frozenset({"rerequested"}),
-    "installation": frozenset({"deleted", "suspend"}),
+    "installation": frozenset({"deleted", "suspend", "unsuspend"}),
 }
 """Events and actions that can lead to something; the rest is recorded as ignored."""
 
@@ -141,6 +141,8 @@ class Gone:
 
     installation_id: InstallationId
     why: str
+    for_good: bool
+    """False: suspended, which ends, and then what was stopped is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,8 @@ class Ignored:
     reason: str
     cancel: Cancel | None = None
     gone: Gone | None = None
+    back: InstallationId | None = None
+    """The App may work for this installation again."""
     answer: Answer | None = field(default=None, compare=False)
     """Unless a task waits for these words: only the ledger knows."""
     moved: Moved | None = field(default=None, compare=False)
@@ -254,6 +258,9 @@ def route(
     if payload.installation is None:
         return Ignored("no_installation")
     if event == "installation":
+        if facts.action == "unsuspend":
+            back = InstallationId(payload.installation.id)
+            return Ignored("installation_unsuspended", back=back)
         return _uninstalled(payload.installation.id, facts.action)
     if payload.repository is None:
         return Ignored("no_repository")
@@ -279,7 +286,7 @@ def _uninstalled(installation: int, action: str) -> Ignored:
     deleted = action == "deleted"
     why = "the App was uninstalled" if deleted else "the App was suspended"
     reason = "installation_deleted" if deleted else "installation_suspended"
-    return Ignored(reason, gone=Gone(InstallationId(installation), why))
+    return Ignored(reason, gone=Gone(InstallationId(installation), why, deleted))
 
 
 def _pull_request(scene: Scene) -> Routed:

@@ -70,10 +70,16 @@ class Stops:
                 why = f"cancelled: {cancel.why}"
                 self._stop(tx, task, TaskState.CANCELLED, why, now, settled, None)
 
-    def tenant_gone(self, tx: Tx, gone: Gone, now: datetime) -> None:
-        """Nothing may be done for this installation any more, so nothing is shown either."""
+    def tenant_gone(self, tx: Tx, gone: Gone, now: datetime, settled: Settled) -> None:
+        """Nothing may be done for this installation any more.
+
+        After a removal nothing is shown either; a suspended one sees the end once it is back.
+        """
         why = f"cancelled: {gone.why}"
         for task in intake.live_tasks(gone.installation_id, tx):
+            if not gone.for_good:
+                self._stop(tx, task, TaskState.CANCELLED, why, now, settled, None)
+                continue
             end = Ending(TaskState.CANCELLED, "installation_gone", detail=why)
             if tasks.settle_idle(gone.installation_id, tx, task.id, now, end) is None:
                 tasks.request_cancel(gone.installation_id, tx, task.id, now, why)

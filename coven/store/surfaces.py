@@ -292,6 +292,20 @@ def give_up(
     return _let_go(installation, tx, surface_id, token, values)
 
 
+def try_again(installation: InstallationId, tx: Tx, error: str, now: datetime) -> int:
+    """Make due whatever was given up with an error of this name; how many."""
+    values = {"state": SurfaceState.PENDING, "tries": 0, "next_at": now, "updated_at": now}
+    return tx.execute(
+        update(surfaces)
+        .where(
+            surfaces.c.installation_id == installation,
+            surfaces.c.state == SurfaceState.FAILED,
+            surfaces.c.error.startswith(f"{error}:", autoescape=True),
+        )
+        .values(values)
+    ).rowcount
+
+
 def _let_go(
     installation: InstallationId, tx: Tx, surface_id: int, token: str, values: dict[str, Any]
 ) -> bool:

@@ -9,9 +9,10 @@ from sqlalchemy import update
 
 from coven.github.models import Permission
 from coven.store.engine import Store
+from coven.store.tables import surfaces as surface_rows
 from coven.store.tables import tasks as table
 from coven.store.tasks import Task
-from coven.values import Lane, SurfaceKind, TaskState, TrustScope
+from coven.values import Lane, SurfaceKind, SurfaceState, TaskState, TrustScope
 from tests.integration.receiver_kit import HEAD, LISA, MONA, Bench, payload, settings
 
 STRANGER = {"login": "stranger", "id": 9, "type": "User"}
@@ -273,6 +274,25 @@ def test_a_suspended_app_stops_too_and_other_tenants_go_on(bench: Bench) -> None
     bench.deliver("installation", gone)
     assert bench.tasks()[0].id == kept.id
     assert bench.tasks()[0].state is TaskState.CANCELLED
+
+
+def test_a_suspended_app_that_is_back_shows_what_ended_meanwhile(bench: Bench) -> None:
+    task = bench.task(bench.deliver("pull_request", payload("pull_request.opened")))
+    event = {"action": "suspend", "installation": {"id": 42}, "sender": MONA}
+    bench.deliver("installation", event)
+    (check,) = [s for s in bench.surfaces(task) if s.kind is SurfaceKind.CHECK_RUN]
+    assert (check.state, check.desired["conclusion"]) == (SurfaceState.PENDING, "cancelled")
+    with bench.store.write() as tx:
+        tx.execute(
+            update(surface_rows).values(
+                state="failed", tries=3, error="InstallationGone: the installation is suspended"
+            )
+        )
+    event |= {"action": "unsuspend", "installation": {"id": 43}}
+    assert ignored(bench.deliver("installation", event)) == "installation_unsuspended"
+    assert {s.state for s in bench.surfaces(task)} == {SurfaceState.FAILED}
+    bench.deliver("installation", event | {"installation": {"id": 42}})
+    assert {(s.state, s.tries) for s in bench.surfaces(task)} == {(SurfaceState.PENDING, 0)}
 
 
 @pytest.mark.parametrize("lane_on", [True, False])

@@ -38,6 +38,7 @@ TRUE_REASONS = {
     "sender_is_bot",
     "installation_deleted",
     "installation_suspended",
+    "installation_unsuspended",
 }
 INSTALLATION = {"id": 42, "node_id": "x"}
 
@@ -101,7 +102,11 @@ def test_every_sample_is_answered_and_recorded(bench: Bench, mode: str) -> None:
         elif body.get("action") not in HANDLED[event]:
             assert reason == "action_not_handled"
         elif event == "installation":
-            assert reason in ("installation_deleted", "installation_suspended")
+            assert reason in (
+                "installation_deleted",
+                "installation_suspended",
+                "installation_unsuspended",
+            )
         elif mode == "unlisted":
             assert reason == "installation_not_listed"
     assert sum(reasons.values()) == len(bodies)
