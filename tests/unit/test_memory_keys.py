@@ -31,6 +31,23 @@ def test_a_key_has_one_spelling_or_is_refused(case: dict[str, Any]) -> None:
         assert str(MemoryKey.parse(case["text"])) == case["spelled"]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("repo/o/r//k", "empty segment"),
+        ("repo/o/r/ns/a b", "'a b' is not"),
+        ("repo/o/r/ns/..", "ends with a dot"),
+        ("repo/o/r/k", "a namespace and a key"),
+        ("tenant/x/ns/k", "tenant/<installation id>"),
+        ("k", "begins with repo/<owner>/<name>/"),
+        ("k" * 201, "at most 200 characters, this one 201"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        MemoryKey.parse(text)
+
+
 @pytest.mark.parametrize("case", cases("prefixes.json"))
 def test_a_prefix_covers_by_whole_segments(case: dict[str, Any]) -> None:
     key = MemoryKey.parse(case["key"])

@@ -140,6 +140,9 @@ def test_approval_is_loosened_for_the_trusted_only(trust: T, content: T, require
     override = {"acme/billing": MemoryOverride(approval_required=True)}
     strict = Settings(memory=loose.memory.model_copy(update={"repos": override}))
     assert grant(strict, trust=trust, content_trust=content).policy.approval_required
+    twins = {"Acme/Billing": MemoryOverride(approval_required=False), **override}
+    unclear = Settings(memory=loose.memory.model_copy(update={"repos": twins}))
+    assert grant(unclear, trust=trust, content_trust=content).policy.approval_required
 
 
 @settings(deadline=None, max_examples=200)
