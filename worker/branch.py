@@ -14,7 +14,7 @@ from coven.values import Sha
 from worker.session import Prepared
 from worker.workspace.checkout import earlier_commits
 from worker.workspace.errors import AccessRefused
-from worker.workspace.push import Author, import_edits, verify_branch
+from worker.workspace.push import Author, import_edits, refuse_pushed_to, verify_branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,21 @@ def publish_branch(
         raise ContractViolation("the base of the pull request is not known")
     if prepared.profile.hosted_repair:
         return _import(services, prepared, result, base)
-    if not result.commits or result.branch is None:
+    if not result.commits:
         return None
+    claimed = [commit.sha for commit in result.commits]
     protected = {name for name in (task.head_ref, task.base_ref, task.default_branch) if name}
+    # Today's runtime names every commit of a pull request, not only its own.
+    earlier = earlier_commits(prepared.workspaces, prepared.workspace)
+    refuse_pushed_to(client, protected, claimed, earlier)
+    if result.branch is None:
+        raise ContractViolation(
+            f"commits: {len(claimed)} are named without a branch that may be published",
+            public=(
+                "The familiar says that it made commits, but not on a branch that may be "
+                "published, so nothing of it was used."
+            ),
+        )
     found = verify_branch(
         client,
         result.branch,
@@ -54,10 +66,10 @@ def publish_branch(
         default_branch=prepared.workspace.default_branch,
         protected=protected,
         known_before=prepared.branches_before,
-        claimed=[commit.sha for commit in result.commits],
-        # Today's runtime names every commit of a pull request, not only its own.
-        earlier=earlier_commits(prepared.workspaces, prepared.workspace),
+        claimed=claimed,
+        earlier=earlier,
     )
+    refuse_pushed_to(client, protected, [*claimed, *found.commits], earlier)
     return PublishedBranch(
         found.branch,
         found.sha,

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from coven.errors import ContractViolation, WorkspaceError
+from coven.errors import ContractViolation, GitHubNotFound, WorkspaceError
 from coven.github.models import Comparison
 from coven.governance.wire import governed_make_dir, governed_remove_tree
 from coven.values import Sha, new_token
@@ -150,7 +150,13 @@ def verify_branch(
     if sha == start_sha:
         raise _violation(f"branch {branch!r} holds no new commit")
     # By id, not by name: what is verified is what is used, even if the branch moves meanwhile.
-    found = client.compare(start_sha, sha)
+    try:
+        found = client.compare(start_sha, sha)
+    except GitHubNotFound as error:
+        # GitHub's answer for histories that have nothing in common.
+        raise _violation(
+            f"branch {branch!r} is not on top of the recorded start {start_sha}"
+        ) from error
     if found.status != "ahead" or found.behind_by != 0 or found.merge_base != start_sha:
         raise _violation(f"branch {branch!r} is not on top of the recorded start {start_sha}")
     if not 0 < found.ahead_by <= MAX_COMMITS or len(found.commits) != found.ahead_by:
@@ -166,6 +172,33 @@ def verify_branch(
         if len(claim) < 7 or not any(commit.startswith(claim) for commit in found.commits):
             raise _violation(f"commits: {claim[:64]!r} is not on branch {branch!r}")
     return VerifiedBranch(branch, sha, found.commits, tuple(tolerated))
+
+
+def refuse_pushed_to(
+    client: BranchClient,
+    protected: Collection[str],
+    commits: Collection[str],
+    earlier: Collection[str] = (),
+) -> None:
+    """Raises ``ContractViolation`` when a branch that no run may publish now ends in its commits.
+
+    GitHub lets a token that may write contents push to any branch that no rule protects, so this
+    can't be prevented here; it must not look like success. ``earlier`` are commits of a pull
+    request from before the run. ``GitHubError`` passes.
+    """
+    for name in sorted(protected):
+        tip = client.ref(name)
+        if tip is None or tip in earlier:
+            continue
+        if any(len(commit) >= 7 and tip.startswith(commit) for commit in commits):
+            raise ContractViolation(
+                f"branch {shown(name)!r} now ends in a commit of this run ({tip})",
+                public=(
+                    f"The familiar pushed to the branch `{shown(name)}` itself, which no run may "
+                    f"do. Look at commit {tip} there, take it back if it is not wanted, and "
+                    "protect the branch."
+                ),
+            )
 
 
 def check_branch_name(branch: str, default_branch: str, protected: Collection[str]) -> None:
