@@ -24,7 +24,7 @@ from sqlalchemy.engine import URL, make_url
 
 from coven.store import migrate
 from coven.store.engine import open_store
-from coven.store.tables import metadata
+from coven.store.schema import metadata
 
 ENV_SESSION = "COVEN_TEST_SESSION_DIR"
 ENV_POSTGRES = "COVEN_TEST_POSTGRES_URL"

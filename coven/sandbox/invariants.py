@@ -23,10 +23,11 @@ from coven.publication import (
 )
 from coven.settings.models import Settings
 from coven.store.engine import Store
+from coven.store.schema import metadata
 from coven.store.surfaces import FIELDS as SURFACE_FIELDS
 from coven.store.surfaces import Surface
 from coven.store.surfaces import from_row as surface_from_row
-from coven.store.tables import attempts, deliveries, metadata
+from coven.store.tables import attempts, deliveries
 from coven.store.tasks import FIELDS as TASK_FIELDS
 from coven.store.tasks import Task
 from coven.store.tasks import from_row as task_from_row

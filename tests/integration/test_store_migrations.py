@@ -17,7 +17,7 @@ from sqlalchemy.engine import make_url
 from coven.errors import ConfigurationError
 from coven.store import migrate
 from coven.store.engine import Store, open_store
-from coven.store.tables import metadata
+from coven.store.schema import metadata
 
 UPGRADE = (
     "import sys; from coven.store import migrate; from coven.store.engine import open_store; "

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from coven.store.tables import metadata
+from coven.store.schema import metadata
 
 connection = context.config.attributes["connection"]
 context.configure(

@@ -1,0 +1,1 @@
+"""API tokens and the record of what they read: tables on the shared metadata."""

@@ -1,0 +1,1 @@
+"""Rules, their signed head, escalations and the audit chain: tables on the shared metadata."""

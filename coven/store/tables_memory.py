@@ -1,0 +1,1 @@
+"""The memory book: tables on the shared metadata."""

@@ -1,0 +1,1 @@
+"""Installations, plans, usage and API tokens: tables on the shared metadata."""
