@@ -1,0 +1,1 @@
+"""What is decided about tenants: who they are, what they may use. Pure."""
