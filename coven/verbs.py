@@ -32,13 +32,16 @@ _TABLE = (
     ),
     Verb("retry", "retry", "do the last work on this thread again", True, True),
     Verb("cancel", "cancel", "stop what was asked for before", False, True),
-    Verb("remember", "remember <text>", "keep this in mind for the repository", False, False),
-    Verb("forget", "forget <key or text>", "take a memory back", False, False),
-    Verb("approve", "approve <id>", "approve a proposal or an escalation", False, False),
-    Verb("deny", "deny <id>", "deny a proposal or an escalation", False, False),
-    Verb("memory", "memory", "what is remembered here", False, False),
+    Verb("remember", "remember <text>", "keep this in mind for the repository", False, True),
+    Verb("forget", "forget <key, text or id>", "take a memory back", False, True),
+    Verb("approve", "approve <id>", "approve a proposal or an escalation", False, True),
+    Verb("deny", "deny <id>", "deny a proposal or an escalation", False, True),
+    Verb("memory", "memory", "what is remembered here", False, True),
     Verb("garden", "garden", "tidy up branches", False, False),
 )
+
+MEMORY_VERBS = frozenset({"remember", "forget", "approve", "deny", "memory"})
+"""What maintainers say about memory and escalations; the worker looks at their rights."""
 
 VERBS: Mapping[str, Verb] = MappingProxyType({verb.name: verb for verb in _TABLE})
 """Every known verb by name."""

@@ -10,6 +10,7 @@ from typing import Any
 from coven import semantic_keys
 from coven.settings.models import Familiar
 from coven.values import Lane, Sha
+from coven.verbs import MEMORY_VERBS
 from webhooks.commands import Command, Grammar
 from webhooks.payloads import Issue, PullRequest, clean
 from webhooks.routing import (
@@ -147,6 +148,8 @@ def _intent(scene: Scene, said: Said, familiar: Familiar, command: Command) -> I
         return _answer(scene, said, familiar, command, f"verb_not_available:{verb.name}")
     if verb.name == "cancel":
         return _answer(scene, said, familiar, command, needs=Needs.WRITE)
+    if verb.name in MEMORY_VERBS:
+        return _answer(scene, said, familiar, command, needs=Needs.DECISION)
     reviews = verb.name in ("review", "deepen")
     if reviews and not said.is_pull:
         reply = needs_pull_request(familiar.handle)

@@ -53,6 +53,7 @@ class Needs(Enum):
 
     WRITE = "write access: starts a session on somebody's word"
     ANSWER = "collaborator: gets an answer"
+    DECISION = "write access, which the worker looks at: who lacks it is told by a reaction alone"
     STANDING = "decides how the author's own pull request is treated"
 
 

@@ -87,7 +87,8 @@ def admit(intent: Intent, rights: Rights, author: Rights | None = None) -> Admit
     writes = scope is TrustScope.MAINTAINER
     if rights.confirmed and intent.needs is Needs.WRITE and not writes:
         return Ignored("waiting_not_for_you" if intent.resumes else "actor_lacks_write")
-    if rights.confirmed and _RANK[scope] < _RANK[TrustScope.COLLABORATOR]:
+    judged_later = intent.needs is Needs.DECISION
+    if rights.confirmed and not judged_later and _RANK[scope] < _RANK[TrustScope.COLLABORATOR]:
         return Ignored("actor_not_collaborator")
     if intent.from_fork:
         scope = content = TrustScope.FORK_PR
@@ -102,7 +103,7 @@ def admit(intent: Intent, rights: Rights, author: Rights | None = None) -> Admit
         content,
         rights.evidence(),
         TaskState.QUEUED,
-        show=rights.confirmed and intent.needs is Needs.WRITE,
+        show=rights.confirmed and (intent.needs is Needs.WRITE or (judged_later and writes)),
     )
 
 

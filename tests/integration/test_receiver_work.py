@@ -562,7 +562,7 @@ def test_reading_is_everybodys_right_in_public_and_evidence_in_private(bench: Be
     assert ("is_collaborator", "stranger") not in bench.github.calls
 
 
-@pytest.mark.parametrize("verb", ["remember", "approve", "garden"])
+@pytest.mark.parametrize("verb", ["garden"])
 def test_verb_of_a_later_release_is_ignored_by_name_and_answered(bench: Bench, verb: str) -> None:
     answer = bench.deliver("issue_comment", comment_event(f"@familiar {verb} x"), "d")
     assert ignored(answer) == f"verb_not_available:{verb}"
