@@ -28,7 +28,8 @@ from coven.redaction import Redactor
 from coven.settings.models import Familiar, Settings
 from coven.store.tasks import Task
 from coven.values import Lane, TrustScope
-from worker.fences import bounded, fenced, one_line, with_visible, without_hidden
+from coven.visible import with_visible
+from worker.fences import bounded, fenced, one_line, without_hidden
 from worker.profiles import model_id
 from worker.workspace.changes import Changes
 from worker.workspace.checkout import Workspace

@@ -6,12 +6,9 @@ the nonce, and a nonce found in the text is taken out. Cutting comes after clean
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 
-_KEPT_CONTROLS = frozenset("\n\t")
-# Render as nothing, but are neither controls nor format characters for Unicode.
-_BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+from coven.visible import is_hidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +46,6 @@ def without_hidden(text: str) -> Cleaned:
         position = len(seen) if end == -1 else end + 3
     kept.append(seen[position:])
     return Cleaned("".join(kept), comments, len(plain) - len(seen))
-
-
-def with_visible(text: str) -> tuple[str, int]:
-    """Show invisible characters as escapes, for code, where they must be seen; and their count."""
-    count = 0
-    shown = []
-    for char in text:
-        # A line end of Windows is the content of a file and no trick.
-        if char == "\r" or not is_hidden(char):
-            shown.append(char)
-            continue
-        count += 1
-        shown.append(f"\\u{{{ord(char):x}}}")
-    return "".join(shown), count
-
-
-def is_hidden(char: str) -> bool:
-    """Whether a character shows nothing: zero-width, bidi, tag, selector, control."""
-    if char in _KEPT_CONTROLS:
-        return False
-    return (
-        unicodedata.category(char) in {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-        or char in _BLANK_LETTERS
-        or "\ufe00" <= char <= "\ufe0e"
-        or "\U000e0100" <= char <= "\U000e01ef"
-    )
 
 
 def bounded(text: str, limit: int) -> str:

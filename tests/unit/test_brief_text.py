@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.fences import bounded, fenced, is_hidden, one_line, with_visible, without_hidden
+from coven.visible import is_hidden, with_visible
+from worker.fences import bounded, fenced, one_line, without_hidden
 
 NONCE = "00ff00ff00ff"
 
