@@ -4,34 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
-from sqlalchemy import case, select, update
+from sqlalchemy import select
 
 from coven.store import attempts as attempt_ledger
 from coven.store import deliveries as delivery_ledger
+from coven.store import ending
 from coven.store import surfaces as surface_ledger
 from coven.store import tasks as task_ledger
 from coven.store.attempts import Attempt
 from coven.store.deliveries import Delivery
+from coven.store.ending import Cancel
 from coven.store.engine import Tx
 from coven.store.surfaces import Surface
 from coven.store.tables import deliveries, tasks
 from coven.store.tasks import Task
-from coven.values import LIVE_STATES, InstallationId, TaskState
+from coven.values import InstallationId, TaskState
 
 CANCEL_REASON = "cancelled by the operator"
-
-
-class Cancel(StrEnum):
-    """What a wish to cancel came to."""
-
-    ASKED = "asked"
-    """A running task was asked; its worker stops it at the next heartbeat."""
-    SETTLED_SOON = "settled soon"
-    """A queued or waiting task will not start; the next upkeep run ends it."""
-    ALREADY_ASKED = "already asked"
-    OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,28 +72,7 @@ def tell(tx: Tx, task: Task) -> Story:
 
 def cancel(tx: Tx, task: Task, now: datetime) -> Cancel:
     """Ask for the end of a task; the workers carry it out and show it on GitHub."""
-    if task.state not in LIVE_STATES:
-        return Cancel.OVER
-    changed = tx.execute(
-        update(tasks)
-        .where(
-            tasks.c.installation_id == task.installation_id,
-            tasks.c.id == task.id,
-            tasks.c.state.in_(LIVE_STATES),
-            tasks.c.cancel_requested_at.is_(None),
-        )
-        .values(
-            cancel_requested_at=now,
-            cancel_reason=CANCEL_REASON,
-            # Upkeep ends what waits too long; what nobody wants any more has waited enough.
-            expires_at=case((tasks.c.state == TaskState.WAITING, now), else_=tasks.c.expires_at),
-            updated_at=now,
-        )
-        .returning(tasks.c.state)
-    ).scalar_one_or_none()
-    if changed is None:
-        return Cancel.ALREADY_ASKED
-    return Cancel.ASKED if changed == TaskState.RUNNING else Cancel.SETTLED_SOON
+    return ending.ask(task.installation_id, tx, task.id, now, CANCEL_REASON)
 
 
 def list_deliveries(

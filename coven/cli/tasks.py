@@ -10,10 +10,11 @@ import typer
 
 from coven.cli import exits, ledger
 from coven.cli.context import ConfigOption, JsonOption, opened_store
-from coven.cli.ledger import Cancel, Story
+from coven.cli.ledger import Story
 from coven.cli.output import complain, plain, show_json, show_pairs, show_table
 from coven.clock import SystemClock
 from coven.store.attempts import Attempt
+from coven.store.ending import Cancel
 from coven.store.engine import Tx
 from coven.store.tasks import Task
 from coven.values import TaskState

@@ -40,6 +40,7 @@ def _shape(hints: str, pattern: str, *, needs_digit: bool = False) -> Shape:
 _BOUNDARY = r"(?<![A-Za-z0-9])"
 
 _OWN = (
+    _shape("cvn_", r"cvn_[0-9a-f]{12}_[0-9a-f]{40,}+"),
     # Installation tokens of today hold a JWT (dots, and '-' from base64url): the tail goes too.
     _shape("ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9_.\-]{20,}+"),
     _shape("github_pat_", r"github_pat_[A-Za-z0-9_]{20,}+"),

@@ -1,4 +1,5 @@
-"""What upkeep asks of all tenants at once: due work, expired leases, retention, counts.
+"""What is asked of all tenants at once: due work, expired leases, retention, counts, and the pages
+that the holder of a service token sees.
 
 These are the only store functions, with the entry look-ups by task or delivery id, that don't
 take an installation; a test holds the list.
@@ -11,11 +12,15 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import delete, func, or_, select, update
 
+from coven.store import api_audit as audit_ledger
+from coven.store import listing
 from coven.store import surfaces as surface_ledger
 from coven.store import tasks as task_ledger
+from coven.store.deliveries import Delivery
 from coven.store.engine import Tx
 from coven.store.surfaces import Surface
 from coven.store.tables import attempts, deliveries, surfaces, tasks
+from coven.store.tables_api import api_audit
 from coven.store.tasks import Task
 from coven.values import TaskId, TaskState
 
@@ -133,3 +138,35 @@ def leased(tx: Tx, now: datetime) -> set[TaskId]:
         )
     )
     return {TaskId(task_id) for (task_id,) in rows}
+
+
+def tasks_page(
+    tx: Tx, want: listing.TasksWanted, limit: int, before: int | None = None
+) -> list[Task]:
+    """:func:`coven.store.listing.tasks_page` of all installations."""
+    found = tx.execute(listing.tasks_query(want, limit, before))
+    return [task_ledger.from_row(row) for row in found]
+
+
+def deliveries_page(
+    tx: Tx,
+    want: listing.DeliveriesWanted,
+    limit: int,
+    before: listing.DeliveryPlace | None = None,
+) -> list[Delivery]:
+    """:func:`coven.store.listing.deliveries_page` of all, those of no installation too."""
+    found = tx.execute(listing.deliveries_query(want, limit, before))
+    return [Delivery(**row._mapping) for row in found]
+
+
+def audit_page(
+    tx: Tx, want: audit_ledger.Wanted, limit: int, before: int | None = None
+) -> list[audit_ledger.Entry]:
+    """:func:`coven.store.api_audit.page` of all, refused strangers too."""
+    found = tx.execute(audit_ledger.page_query(want, limit, before))
+    return [audit_ledger.Entry(**row._mapping) for row in found]
+
+
+def drop_api_audit(tx: Tx, before: datetime) -> int:
+    """Delete what the API recorded before ``before``."""
+    return tx.execute(delete(api_audit).where(api_audit.c.at < before)).rowcount

@@ -230,7 +230,9 @@ tasks = Table(
     Index("ix_tasks_lease", "state", "lease_expires_at"),
     Index("ix_tasks_thread", "installation_id", "repo_id", "thread", "seq"),
     Index("ix_tasks_recent", "installation_id", "created_at"),
+    Index("ix_tasks_page", "installation_id", "seq"),
     Index("ix_tasks_running", "installation_id", "state"),
+    Index("ix_tasks_queue", "state", "installation_id", "priority", "seq"),
     Index("ix_tasks_delivery", "delivery_id"),
     Index("ix_tasks_comment", "installation_id", "repo_id", "comment_id"),
 )

@@ -25,6 +25,7 @@ PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{BODY}\n{BODY}\n-----END RSA PRIVATE KE
 LIVE = 's3cr/t+v&lue=with "odd" ch%rs'
 
 TOKENS = {
+    "our own api": "cvn_0123456789ab_" + "0123456789abcdef" * 4,
     "classic": f"ghp_{HEX36}",
     "oauth": f"gho_{HEX36}",
     "user": f"ghu_{HEX36}",
