@@ -19,6 +19,9 @@ ENTRY_LOOKUPS = {
     "deliveries.record",
     "deliveries.reroute",
     "deliveries.count_duplicate",
+    "plans.learn",
+    "plans.of_account",
+    "plans.reconcile",
 }
 PURE = {
     "surfaces.content_hash",
