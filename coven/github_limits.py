@@ -32,5 +32,7 @@ PULL_TITLE: Final = 256
 """Bytes (GitHub: characters)."""
 PULL_BODY: Final = 65_536
 """Bytes (GitHub: characters)."""
+MEMORY_BYTES: Final = 28_000
+"""Ours: the most that proposals and citations take of a comment, summary or pull request."""
 CREATIONS_PER_MINUTE: Final = 80
 CREATIONS_PER_HOUR: Final = 500

@@ -10,7 +10,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from coven.github_limits import ACTION_DESCRIPTION, ACTION_IDENTIFIER, ACTION_LABEL
+from coven.github_limits import (
+    ACTION_DESCRIPTION,
+    ACTION_IDENTIFIER,
+    ACTION_LABEL,
+    CHECK_SUMMARY,
+    COMMENT,
+)
+from coven.markdown import cut_bytes
 from coven.values import Conclusion
 
 CommentState = Literal[
@@ -24,6 +31,10 @@ CommentState = Literal[
     "superseded",
     "cancelled",
 ]
+
+
+COMMENT_SPARE = 300
+"""Bytes of a comment that are kept for its marker."""
 
 
 class Content(BaseModel):
@@ -55,6 +66,12 @@ FIX_BUTTON = CheckAction(
     identifier="fix", label="Fix this", description="Mend these findings in a new commit"
 )
 """On a completed review with findings; its identifier comes back as ``requested_action``."""
+MEMORY_BUTTON = CheckAction(
+    identifier="mem_approve",
+    label="Remember this",
+    description="Approve this run's one memory proposal",
+)
+"""On a completed Check Run whose work has exactly one pending proposal for memory."""
 DEEPEN_BUTTON = CheckAction(
     identifier="deepen", label="Go deeper", description="Review again, more thoroughly"
 )
@@ -77,6 +94,15 @@ class CheckRunContent(Content):
     """No earlier content of this run had annotations, so at a first try there can't be any."""
     actions: tuple[CheckAction, ...] = ()
     details_url: str | None = None
+    memory: str | None = None
+    """Proposals and citations, below the summary; they change when somebody answers."""
+    proposal: str | None = None
+    """The id of the one proposal that the memory button of this run is about."""
+
+    @property
+    def whole_summary(self) -> str:
+        """What stands in GitHub's summary."""
+        return with_memory(self.summary, self.memory, CHECK_SUMMARY)
 
 
 class StatusCommentContent(Content):
@@ -88,6 +114,13 @@ class StatusCommentContent(Content):
     body: str
     refresh: int = 0
     """Raised when what the publisher adds below ``body`` (links, history) has changed."""
+    memory: str | None = None
+    """Proposals and citations, below ``body``; they change when somebody answers."""
+
+    @property
+    def whole_body(self) -> str:
+        """What stands above the links that the publisher adds."""
+        return with_memory(self.body, self.memory, COMMENT - COMMENT_SPARE)
 
 
 class ReplyContent(Content):
@@ -108,9 +141,16 @@ class PullRequestContent(Content):
     base: str
     title: str
     body: str
+    memory: str | None = None
+    """Proposals and citations, below ``body``; they change when somebody answers."""
     draft: bool = True
     thread: int
     familiar_id: str
+
+    @property
+    def whole_body(self) -> str:
+        """The text of the pull request, below the marker."""
+        return with_memory(self.body, self.memory, COMMENT - COMMENT_SPARE)
 
 
 class ReactionContent(Content):
@@ -145,6 +185,13 @@ class ReviewContent(Content):
     comments: tuple[ReviewComment, ...] = ()
     withdraw: str | None = None
     """Dismiss our earlier requests for changes, with this message."""
+
+
+def with_memory(text: str, memory: str | None, limit: int) -> str:
+    """``text`` with what there is to say about memory below it, at most ``limit`` bytes."""
+    if not memory:
+        return text
+    return f"{cut_bytes(text, limit - len(memory.encode()) - 2)}\n\n{memory}"
 
 
 def check_run_subject(task_id: str, round_: int) -> str:

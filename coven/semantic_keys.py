@@ -30,6 +30,11 @@ def answer(repo_id: RepoId, comment_kind: str, comment_id: int) -> str:
     return f"answer:{repo_id}:{comment_kind}:{comment_id}"
 
 
+def memory_click(repo_id: RepoId, external_id: str) -> str:
+    """The memory button of one Check Run."""
+    return f"mem_approve:{repo_id}:{external_id}"
+
+
 def behind(key: str, holder: TaskId) -> str:
     """The same work once more, behind ``holder``, which was told to stop and has not ended yet."""
     return f"{key}:{holder[:8]}"

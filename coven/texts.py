@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coven.github_limits import CHECK_TEXT, CHECK_TITLE, COMMENT, PULL_BODY
+from coven.github_limits import CHECK_TEXT, CHECK_TITLE, COMMENT, MEMORY_BYTES, PULL_BODY
 from coven.markdown import block, cell, code_span, cut_bytes, inline, link, plain
 
 CUT = "\n\n_Cut here: GitHub allows no more._\n"
@@ -233,7 +233,8 @@ def pull_request_body(
         f"{code_span(start_sha[:12])}. Opened as a draft: a person decides._",
         more(voice),
     )
-    room = PULL_BODY - 300 - len(facts.encode())
+    # What there is to say about memory comes below, and must not push the facts out.
+    room = PULL_BODY - 300 - MEMORY_BYTES - len(facts.encode())
     told = block(_told(body), room)
     return f"{cut_bytes(told, room, CUT)}\n\n---\n\n{facts}"
 
@@ -259,8 +260,22 @@ def reply_cancelled(voice: Voice, rows: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def reply_help(voice: Voice, verbs: Sequence[tuple[str, str]], unknown: str | None = None) -> str:
-    """Answer to ``help`` and to words that are no command. Never triggers itself."""
+def reply_help(
+    voice: Voice,
+    verbs: Sequence[tuple[str, str]],
+    unknown: str | None = None,
+    meant: str | None = None,
+) -> str:
+    """Answer to ``help`` and to words that are no command. Never triggers itself.
+
+    ``meant``: the verb that the unknown word is close to; then nothing else is listed.
+    """
+    if unknown and meant:
+        return (
+            f"{code_span(unknown[:40])} is not a command here. Did you mean "
+            f"{code_span(f'@{voice.handle} {meant}')}?\n\n"
+            f"**Next:** write that, or {code_span(f'@{voice.handle} help')} for the whole list."
+        )
     lead = (
         f"{code_span(unknown[:40])} is not a command here. These are:"
         if unknown

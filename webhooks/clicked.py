@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from coven.publication import DEEPEN_BUTTON, FIX_BUTTON
+from coven.publication import DEEPEN_BUTTON, FIX_BUTTON, MEMORY_BUTTON
 from webhooks.addressed import route_text
 from webhooks.payloads import BadPayload, CheckApp, clean
 from webhooks.routing import REF_CHARS, Click, Ignored, Routed, Scene, needed
 
-BUTTONS: dict[str, Literal["fix", "deepen"]] = {
+BUTTONS: dict[str, Literal["fix", "deepen", "mem_approve"]] = {
     FIX_BUTTON.identifier: "fix",
     DEEPEN_BUTTON.identifier: "deepen",
+    MEMORY_BUTTON.identifier: "mem_approve",
 }
-"""Identifiers of the buttons that we put on a completed review."""
+"""Identifiers of the buttons that we put on a completed Check Run."""
 EXTERNAL_ID_CHARS = 100
 
 

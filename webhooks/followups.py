@@ -174,6 +174,8 @@ def _again(click: Click, parent: Task) -> Intent | Ignored:
     familiar = _serving(scene, parent)
     if familiar is None:
         return Ignored("no_familiar")
+    if click.wanted == "mem_approve":
+        return _memory_approval(click, parent, familiar)
     waits_for_maintainer = (
         parent.state is TaskState.WAITING and parent.waiting_for == WAITING_FOR_APPROVAL
     )
@@ -205,6 +207,21 @@ def _again(click: Click, parent: Task) -> Intent | Ignored:
         ),
         head_sha=click.head_sha if parent.is_pull else None,
         payload=carried,
+        parent_task_id=parent.id,
+    )
+
+
+def _memory_approval(click: Click, parent: Task, familiar: Familiar) -> Intent:
+    """The worker says yes to the one proposal that this Check Run offers, if it still does."""
+    run = click.external_id or ""
+    return replace(
+        _like(click.scene, parent, familiar),
+        lane=Lane.CONTROL,
+        verb=click.wanted,
+        reason=f"check_run:{click.wanted}",
+        semantic_key=semantic_keys.memory_click(click.scene.place.repo_id, run),
+        priority=10,
+        payload={"check_run": run},
         parent_task_id=parent.id,
     )
 

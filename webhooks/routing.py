@@ -188,7 +188,7 @@ class Click:
     """A button on one of our Check Runs; which work it belongs to stands in the ledger."""
 
     scene: Scene
-    wanted: Literal["rerun", "fix", "deepen"]
+    wanted: Literal["rerun", "fix", "deepen", "mem_approve"]
     head_sha: str
     external_id: str | None
     """None: every Check Run of ours on this head."""

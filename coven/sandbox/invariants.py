@@ -144,10 +144,10 @@ def _differences(surface: Surface, repo: Mapping[str, Json]) -> Iterator[str]:
         yield from _differs("status", run["status"], content.status)
         yield from _differs("conclusion", run["conclusion"], content.conclusion)
         yield from _differs("title", run["output"]["title"], content.title)
-        yield from _differs("summary", run["output"]["summary"], content.summary)
+        yield from _differs("summary", run["output"]["summary"], content.whole_summary)
         yield from _differs("annotations", len(run["annotations"]), len(content.annotations))
     elif surface.kind is SurfaceKind.STATUS_COMMENT:
-        body = StatusCommentContent.model_validate(surface.desired).body
+        body = StatusCommentContent.model_validate(surface.desired).whole_body
         comment = _by_id(repo["comments"], surface.object_id)
         if comment is None:
             yield "there is no such comment"

@@ -329,3 +329,18 @@ def test_a_click_is_no_answer_to_a_question(bench: Bench) -> None:
     other = clicked(parent.id, "requested_action", button="fix", sender=LISA)
     assert ignored(bench.deliver("check_run", other)) == f"already_queued:{fix.id}"
     assert bench.tasks()[-1].state is TaskState.WAITING
+
+
+def test_the_memory_button_is_written_down_for_the_worker(bench: Bench) -> None:
+    task = reviewed(bench)
+    body = clicked(task.id, "requested_action", button="mem_approve")
+    asked = bench.task(bench.deliver("check_run", body))
+    assert (asked.lane, asked.verb, asked.parent_task_id) == (Lane.CONTROL, "mem_approve", task.id)
+    assert asked.payload == {"check_run": f"{task.id}:1"}
+    assert asked.actor_login == MONA["login"]
+
+
+def test_the_memory_button_is_not_for_strangers(bench: Bench) -> None:
+    task = reviewed(bench)
+    body = clicked(task.id, "requested_action", button="mem_approve", sender=STRANGER)
+    assert ignored(bench.deliver("check_run", body)) == "actor_lacks_write"

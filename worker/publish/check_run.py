@@ -205,7 +205,8 @@ def _cleaned(hold: Hold, content: CheckRunContent) -> CheckRunContent:
         update={
             "name": cut_plain(clean(content.name), limits.CHECK_NAME),
             "title": cut_plain(clean(content.title), limits.CHECK_TITLE),
-            "summary": cut_bytes(clean(content.summary), limits.CHECK_SUMMARY),
+            "summary": cut_bytes(clean(content.whole_summary), limits.CHECK_SUMMARY),
+            "memory": None,
             "text": text,
             "annotations": tuple(finding),
         }

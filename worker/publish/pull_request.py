@@ -24,7 +24,7 @@ def publish(hold: Hold) -> Published:
     content = PullRequestContent.model_validate(hold.surface.desired)
     title = cut_plain(clean_line(hold.clean(content.title)), limits.PULL_TITLE) or content.head
     marker = comments.marker_of(hold, content.familiar_id, content.thread)
-    body = comments.marked(hold, marker, content.body)
+    body = comments.marked(hold, marker, content.whole_body)
     number = hold.surface.object_id
     if number is not None:
         hold.point("looked")
@@ -55,7 +55,7 @@ def _open(hold: Hold, content: PullRequestContent, title: str, body: str) -> Pub
             noted = comments.marked(
                 hold,
                 comments.marker_of(hold, content.familiar_id, content.thread),
-                f"{NO_DRAFTS}\n\n{content.body}",
+                f"{NO_DRAFTS}\n\n{content.whole_body}",
             )
             return _open(hold, content.model_copy(update={"draft": False}), title, noted)
         raise _explained(error, content) from error

@@ -51,7 +51,7 @@ def _with_context(hold: Hold, content: StatusCommentContent) -> str:
             )
             if _is_earlier(task, row.task_id, content.familiar_id, row.generation)
         ]
-    body = "\n\n".join(part for part in (content.body, texts.links(places)) if part)
+    body = "\n\n".join(part for part in (content.whole_body, texts.links(places)) if part)
     room = limits.COMMENT - MAX_LENGTH - _SPARE - len(body.encode())
     folded = texts.history(runs, room)
     return f"{body}\n\n{folded}" if folded else body
