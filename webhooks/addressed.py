@@ -11,7 +11,7 @@ from coven import semantic_keys
 from coven.settings.models import Familiar
 from coven.values import Lane, Sha
 from coven.verbs import MEMORY_VERBS
-from webhooks.commands import Command, Grammar
+from webhooks.commands import SLASH, Command, Grammar
 from webhooks.payloads import Issue, PullRequest, clean
 from webhooks.routing import (
     ARGS_CHARS,
@@ -78,7 +78,9 @@ def route_text(scene: Scene) -> Routed:
     alias = scene.settings.commands.alias.lower()
     if scene.reviewer is not None:
         handles.setdefault(alias, scene.reviewer)
-    reading = Grammar(handles).read(said.body)
+        handles[SLASH] = scene.reviewer
+    names = [handle for handle in handles if handle != SLASH]
+    reading = Grammar(names, slash=SLASH in handles).read(said.body)
     if not reading.commands:
         reason = "no_command" if reading.mentioned else "not_addressed"
         return Ignored(reason, answer=_answering(scene, said))

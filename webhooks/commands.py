@@ -1,9 +1,10 @@
 """The ``@familiar`` grammar: which commands a comment gives, to whom. Pure, and linear in time.
 
-A command stands at the start of a line of ordinary text: ``@cody review``, ``@cody: fix the
-typo``. What a reader sees as a quotation, as code, as a heading or list item, or not at all
-(HTML) is never one; a CommonMark parser decides that, not patterns. Mentions follow GitHub's own
-boundaries on the raw text: no look-alike letters, no escapes, no entities, no ``@cody/team``.
+A command stands at the start of a line of ordinary text, or of a list item: ``@cody review``,
+``- @cody: fix the typo``, ``/coven review``. What a reader sees as a quotation, as code, as a
+heading, or not at all (HTML) is never one; a CommonMark parser decides that, not patterns. Mentions
+follow GitHub's own boundaries on the raw text: no look-alike letters, no escapes, no entities, no
+``@cody/team``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from itertools import pairwise
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from coven.verbs import VERBS, Verb
+from coven.verbs import VERBS, Verb, nearest
 
 MAX_LINES = 2_000
 """Commands further down than this are not looked for."""
@@ -25,11 +26,22 @@ MAX_CANDIDATES = 10
 INLINE_BUDGET = 4_000
 """What parsing the inline structure of one comment may cost; see ``_cost``."""
 PARAGRAPH_LINES = 200
+SLASH = "/coven"
+"""Addresses the default familiar without naming it."""
+COURTESIES = frozenset(
+    re.split(
+        " ",
+        "ah answer cool done great hello hey hi lgtm nice no ok okay please sor"
+        "ry sure thank thanks thx wow yeah yes yep",
+    )
+)
+"""What people say to a colleague: no command, no slip, and nothing to answer."""
 
 # Private-use characters stand in for the ``@`` of each candidate while the parser runs.
 _SENTINEL = 0xE000
 _RESERVED = re.compile("[\ue000-\ue00f]")
-_GAP = re.compile(r"[ \t\u00a0\u2000-\u200a\u202f\u3000]*")
+_GAP = re.compile(r"[ \t\u00a0\u2000-\u200a\u202f\u3000]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*")
+"""What may stand before a command on its line: blanks, and the markers of list items."""
 _SEPARATOR = re.compile(
     r"[ \t\u00a0\u2000-\u200a\u202f\u3000,:;.!–—]*(?:\n[ \t\u00a0]*)?", re.ASCII
 )
@@ -43,11 +55,13 @@ class Command:
     """One command; ``verb`` is None for a word that is no verb (``word`` as written)."""
 
     handle: str
-    """Lower-case handle or alias that was addressed."""
+    """Lower-case handle or alias that was addressed, or ``SLASH``."""
     word: str
     verb: Verb | None
     args: str
-    """The text after the verb, up to the next command."""
+    """The text after the verb, up to the next command; in a list, to the end of its paragraph."""
+    meant: str | None = None
+    """The verb that ``word`` is close to, when it is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +73,11 @@ class Reading:
 
 
 class Grammar:
-    """The grammar for a set of handles and aliases (without ``@``)."""
+    """The grammar for a set of handles and aliases (without ``@``); ``slash``: ``/coven`` too."""
 
-    def __init__(self, handles: Iterable[str], verbs: Mapping[str, Verb] = VERBS) -> None:
+    def __init__(
+        self, handles: Iterable[str], verbs: Mapping[str, Verb] = VERBS, *, slash: bool = False
+    ) -> None:
         names = sorted({handle.lower() for handle in handles if handle}, key=len, reverse=True)
         self._verbs = verbs
         self._mention: re.Pattern[str] | None = None
@@ -70,15 +86,17 @@ class Grammar:
         self._parser.core.ruler.disable(["inline", "text_join"])
         if names:
             any_name = "|".join(re.escape(name) for name in names)
+            command = rf"|{SLASH}" if slash else ""
             self._mention = re.compile(
-                r"(?<![\w/.`@-])@(" + any_name + r")(?:\[bot\])?(?![A-Za-z0-9_/-]|\.[A-Za-z0-9_])",
+                rf"(?<![\w/.`@-])(?:@({any_name})(?:\[bot\])?{command})"
+                r"(?![A-Za-z0-9_/-]|\.[A-Za-z0-9_])",
                 # ASCII: without it, "ſ" and the Kelvin sign would match "s" and "k".
                 re.IGNORECASE | re.ASCII,
             )
 
     def read(self, body: str | None) -> Reading:
         """The commands of a comment in their order, each (handle, verb) once."""
-        if self._mention is None or not body or "@" not in body:
+        if self._mention is None or not body or not ("@" in body or "/" in body):
             return Reading((), mentioned=False)
         text = body.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")
         if not any(self._whole(match, text) for match in self._mention.finditer(text)):
@@ -93,7 +111,7 @@ class Grammar:
         return not before.isalnum() and not after.isalnum()
 
     def _candidates(self, text: str) -> list[re.Match[str]]:
-        """Mentions with nothing but blanks before them on their line."""
+        """Mentions with nothing but blanks and list markers before them on their line."""
         assert self._mention is not None
         found: list[re.Match[str]] = []
         at = 0
@@ -109,25 +127,32 @@ class Grammar:
             at = end + 1
         return found
 
-    def _plain(self, text: str, candidates: list[re.Match[str]]) -> list[re.Match[str]]:
-        """The candidates that a reader sees as ordinary text at the start of a line."""
+    def _plain(self, text: str, candidates: list[re.Match[str]]) -> list[tuple[re.Match[str], int]]:
+        """The candidates that a reader sees as ordinary text at the start of a line.
+
+        With each, the position where its words end at the latest.
+        """
         if not candidates:
             return []
         marked = list(_RESERVED.sub("\ufffd", text[: _paragraph_end(text, candidates[-1].end())]))
         for number, match in enumerate(candidates):
             marked[match.start()] = chr(_SENTINEL + number)
-        accepted: set[int] = set()
+        ends: dict[int, int] = {}
         budget = INLINE_BUDGET
-        for content in _paragraphs(self._parser.parse("".join(marked))):
+        for content, last_line in _paragraphs(self._parser.parse("".join(marked))):
+            found: set[int] = set()
             first = content.lstrip(" \t\u00a0")[:1]
             if first and _RESERVED.match(first):
                 # Nothing stands before it that could make it anything but text.
-                accepted.add(ord(first) - _SENTINEL)
-            if len(_RESERVED.findall(content)) > bool(first and _RESERVED.match(first)):
+                found.add(ord(first) - _SENTINEL)
+            if len(_RESERVED.findall(content)) > len(found):
                 budget -= _cost(content)
                 if budget >= 0:
-                    accepted |= self._line_starts(content)
-        return [match for number, match in enumerate(candidates) if number in accepted]
+                    found |= self._line_starts(content)
+            if found:
+                end = len(text) if last_line is None else _line_start(text, last_line)
+                ends |= dict.fromkeys(found, end)
+        return [(match, ends[number]) for number, match in enumerate(candidates) if number in ends]
 
     def _line_starts(self, content: str) -> set[int]:
         children: list[Token] = []
@@ -148,11 +173,12 @@ class Grammar:
                 fresh = False
         return found
 
-    def _commands(self, text: str, places: list[re.Match[str]]) -> tuple[Command, ...]:
+    def _commands(self, text: str, places: list[tuple[re.Match[str], int]]) -> tuple[Command, ...]:
         found: dict[tuple[str, str], Command] = {}
-        ends = [match.start() for match in places[1:]] + [len(text)]
-        for match, end in zip(places, ends, strict=False):
-            command = self._command(text[match.end() : end], match.group(1).lower())
+        following = [_line_of(text, match.start()) for match, _ in places[1:]] + [len(text)]
+        for (match, limit), end in zip(places, following, strict=False):
+            handle = (match.group(1) or SLASH).lower()
+            command = self._command(text[match.end() : min(end, limit)], handle)
             if command is None or (command.verb is None and text[: match.start()].strip()):
                 # A word that is no verb counts only where the comment begins: the rest is talk.
                 continue
@@ -171,7 +197,11 @@ class Grammar:
         punctuation = _AFTER_WORD.match(rest, word.end())
         tail = rest[punctuation.end() if punctuation else word.end() :]
         verb = self._verbs.get(name)
-        return Command(handle, verb.name if verb else word.group(), verb, tail.strip())
+        if verb is not None:
+            return Command(handle, verb.name, verb, tail.strip())
+        if name in COURTESIES:
+            return None
+        return Command(handle, word.group(), None, tail.strip(), nearest(name))
 
 
 def _cost(content: str) -> int:
@@ -192,11 +222,33 @@ def _paragraph_end(text: str, at: int) -> int:
     return at
 
 
-def _paragraphs(tokens: list[Token]) -> Iterable[str]:
-    """Text of the paragraphs that stand in no quotation, list, table or heading with ``#``."""
+def _line_of(text: str, at: int) -> int:
+    """Where the line of ``at`` begins."""
+    return text.rfind("\n", 0, at) + 1
+
+
+def _line_start(text: str, line: int) -> int:
+    """Where line number ``line`` begins, counted from 0; the end when there are fewer."""
+    at = 0
+    for _ in range(line):
+        at = text.find("\n", at) + 1
+        if at == 0:
+            return len(text)
+    return at
+
+
+def _paragraphs(tokens: list[Token]) -> Iterable[tuple[str, int | None]]:
+    """Text of the paragraphs that stand in no quotation, table or heading with ``#``.
+
+    With each, the line after it when it stands in a list.
+    """
+    quotes = 0
     for opening, inline in pairwise(tokens):
+        if opening.type in ("blockquote_open", "blockquote_close"):
+            quotes += opening.nesting
         paragraph = opening.type == "paragraph_open" or (
             opening.type == "heading_open" and opening.markup in ("=", "-")
         )
-        if paragraph and opening.level == 0 and inline.type == "inline":
-            yield inline.content
+        if paragraph and not quotes and inline.type == "inline":
+            in_list = opening.level > 0 and opening.map is not None
+            yield inline.content, opening.map[1] if in_list and opening.map else None

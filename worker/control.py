@@ -18,7 +18,7 @@ from coven.surfacing import Surfacing, voice_of
 from coven.texts import Voice
 from coven.trust import scope_of
 from coven.values import SurfaceKind, TaskId, TaskState, TrustScope
-from coven.verbs import HELP, VERBS
+from coven.verbs import HELP, VERBS, nearest
 from worker import conversation, settle
 from worker.claim import claim
 from worker.recheck import permission_of
@@ -98,7 +98,7 @@ def _reply(services: Services, task: Task, voice: Voice) -> str:
     if isinstance(worded, str) and worded:
         return worded  # The receiver said it already, in finished Markdown.
     unknown = None if task.verb in VERBS else task.verb
-    return texts.reply_help(voice, HELP, unknown)
+    return texts.reply_help(voice, HELP, unknown, nearest(unknown) if unknown else None)
 
 
 def _row(task: Task) -> tuple[str, str, str]:

@@ -14,9 +14,9 @@ from markdown_it import MarkdownIt
 from coven import texts
 from coven.texts import Voice
 from coven.verbs import HELP, VERBS
-from webhooks.commands import MAX_CANDIDATES, MAX_LINES, Grammar
+from webhooks.commands import MAX_CANDIDATES, MAX_LINES, SLASH, Grammar
 
-GRAMMAR = Grammar(["cody", "familiar", "no.va-2"])
+GRAMMAR = Grammar(["cody", "familiar", "no.va-2"], slash=True)
 
 
 def said(body: str | None) -> list[tuple[str, str, str]]:
@@ -54,6 +54,14 @@ def test_every_verb_is_understood(verb: str) -> None:
         ("@cody review @cody fix", "review", "@cody fix"),
         ("`unbalanced\n@cody fix", "fix", ""),
         ("> quoted\n\n@cody fix", "fix", ""),
+        ("- @cody fix", "fix", ""),
+        ("1. @cody fix", "fix", ""),
+        ("12) @cody fix", "fix", ""),
+        ("* - @cody fix", "fix", ""),
+        ("- a\n- @cody fix b", "fix", "b"),
+        ("- @cody fix a\n  more\n- another item", "fix", "a\n  more"),
+        ("- @cody fix a\n\n  second paragraph", "fix", "a"),
+        ("- item\n  @cody fix it", "fix", "it"),
         ("```\ncode\n```\n@cody fix", "fix", ""),
     ],
 )
@@ -87,8 +95,26 @@ def test_commands(body: str, verb: str, args: str) -> None:
         "**x\n@cody fix**",
         "a | b\n--|--\n@cody fix | x",
         "# @cody fix",
-        "- @cody fix",
-        "1. @cody fix",
+        "- > @cody fix",
+        "> - @cody fix",
+        "> 1. @cody fix",
+        "- ```\n  @cody fix\n  ```",
+        "-     @cody fix",
+        "- [ ] @cody fix",
+        "- # @cody fix",
+        "- thanks @cody fix",
+        "-@cody fix",
+        "1.@cody fix",
+        "/ @cody fix",
+        "x /coven fix",
+        "`/coven fix`",
+        "> /coven fix",
+        "/coven",
+        "/coven/fix",
+        "/covens fix",
+        "/coven-fix now",
+        "@cody thanks a lot",
+        "@cody LGTM",
         "\\@cody fix",
         "&#64;cody fix",
         "&commat;cody fix",
@@ -134,6 +160,9 @@ def test_mentions_that_are_no_commands(body: str) -> None:
         "@\u212aody fix",
         "@ cody fix",
         "@no-va-2 fix",
+        "https://github.example/coven review",
+        "./coven review",
+        "@/coven review",
     ],
 )
 def test_not_even_mentions(body: str | None) -> None:
@@ -145,6 +174,36 @@ def test_unknown_word_counts_only_where_the_comment_begins() -> None:
     (command,) = GRAMMAR.read("@cody Frobnicate the thing").commands
     assert (command.verb, command.word, command.args) == (None, "Frobnicate", "the thing")
     assert said("@cody ask @cody to review") == [("cody", "ask", "@cody to review")]
+
+
+@pytest.mark.parametrize(
+    ("body", "verb", "args"),
+    [("/coven review", "review", ""), ("/COVEN: Fix it", "fix", "it"), ("- /coven fix", "fix", "")],
+)
+def test_the_slash_names_nobody(body: str, verb: str, args: str) -> None:
+    assert said(body) == [(SLASH, verb, args)]
+    assert not Grammar(["cody"]).read(body).mentioned
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("reveiw", "review"),
+        ("reviews", "review"),
+        ("fixx", "fix"),
+        ("CANCLE", "cancel"),
+        ("stauts", "status"),
+        ("ask", None),
+        ("frobnicate", None),
+        ("gardne", None),
+    ],
+)
+def test_a_slip_of_the_fingers_is_known_where_the_comment_begins(
+    word: str, meant: str | None
+) -> None:
+    (command,) = GRAMMAR.read(f"@cody {word} x").commands
+    assert (command.verb, command.word, command.meant) == (None, word, meant)
+    assert GRAMMAR.read(f"hello\n\n@cody {word} x").commands == ()
 
 
 def test_several_commands_keep_their_order_and_come_once() -> None:
@@ -171,7 +230,11 @@ def test_without_handles_nothing_is_addressed() -> None:
 
 def test_own_help_never_triggers_itself() -> None:
     voice = Voice("Cody", "cody")
-    for text in (texts.reply_help(voice, HELP), texts.reply_help(voice, HELP, "@cody fix")):
+    for text in (
+        texts.reply_help(voice, HELP),
+        texts.reply_help(voice, HELP, "@cody fix"),
+        texts.reply_help(voice, HELP, "/coven fix", "fix"),
+    ):
         assert GRAMMAR.read(text).commands == ()
 
 
@@ -199,6 +262,9 @@ HOSTILE = {
     "indent": " " * 60_000 + "@cody fix",
     "tables": "a|b\n-|-\n" * 7_000 + "@cody fix",
     "definitions": "[a]: b\n" * 8_000 + "@cody fix",
+    "items": "- @cody review\n" * 4_300,
+    "markers": "- " * 29_000 + "@cody fix",
+    "slashes": "/coven " * 8_000,
 }
 
 
@@ -236,6 +302,8 @@ PIECES = st.sampled_from(
         "\\",
         "    ",
         "- ",
+        "1. ",
+        "/coven fix",
         "[",
         "](u)",
         "*",
@@ -252,7 +320,47 @@ def test_agrees_with_a_full_commonmark_reading(body: str) -> None:
     """Whatever we act on, a full parse shows as plain text at the start of a line."""
     visible = _visible_line_starts(body)
     for command in GRAMMAR.read(body).commands:
-        assert any(line.lower().startswith(f"@{command.handle} {command.word}") for line in visible)
+        name = command.handle if command.handle == SLASH else f"@{command.handle}"
+        assert any(line.lower().startswith(f"{name} {command.word}") for line in visible)
+
+
+QUOTERS = st.sampled_from(["> ", "> > ", "    ", "> - ", "- > "])
+LINES = st.lists(st.text(alphabet="abc @/.,-*_", max_size=20), max_size=4)
+
+
+@given(QUOTERS, st.sampled_from(sorted(VERBS)), LINES)
+@given_settings(deadline=None, max_examples=100)
+def test_no_command_comes_from_quoted_text(quoter: str, verb: str, talk: list[str]) -> None:
+    command = [f"@cody {verb}", "", f"/coven {verb}"]
+    assert GRAMMAR.read("\n".join(f"{quoter}{line}" for line in command)).commands == ()
+    fenced = "\n".join(["~~~", *talk, *command, "~~~"])
+    assert GRAMMAR.read(fenced).commands == ()
+    assert GRAMMAR.read("<!-- " + "\n".join([*talk, *command]) + "\n-->").commands == ()
+
+
+WRITTEN = st.lists(
+    st.tuples(
+        st.sampled_from(["@cody", "@Familiar", "@CODY[bot]", "/coven"]),
+        st.sampled_from(sorted(VERBS)),
+        st.sampled_from([" ", ", ", ": ", ".\u00a0", "\n"]),
+        st.text(alphabet="abc de", max_size=10).map(str.strip),
+    ),
+    min_size=1,
+    max_size=5,
+    unique_by=lambda part: (part[0].lower().removesuffix("[bot]"), part[1]),
+)
+
+
+@given(WRITTEN, st.sampled_from(["\n", "\r\n"]))
+@given_settings(deadline=None, max_examples=200)
+def test_what_is_written_is_what_is_read(
+    parts: list[tuple[str, str, str, str]], line_end: str
+) -> None:
+    body = "\n\n".join(f"{who}{gap}{verb} {words}" for who, verb, gap, words in parts)
+    assert said(body.replace("\n", line_end)) == [
+        (who.lower().removeprefix("@").removesuffix("[bot]"), verb, words)
+        for who, verb, _, words in parts
+    ]
 
 
 @given(st.text(max_size=300))
@@ -266,8 +374,11 @@ def test_any_text_is_read_without_error(text: str) -> None:
 def _visible_line_starts(body: str) -> list[str]:
     tokens = MarkdownIt("commonmark").enable("table").parse(body)
     lines: list[str] = []
+    quotes = 0
     for opening, inline in pairwise(tokens):
-        if inline.type != "inline" or opening.level:
+        if opening.type in ("blockquote_open", "blockquote_close"):
+            quotes += opening.nesting
+        if inline.type != "inline" or quotes or opening.type in ("th_open", "td_open"):
             continue
         line = ""
         for child in inline.children or []:
