@@ -37,15 +37,30 @@ def finish(
 
     ``good`` overrides what the state says about the reaction to the command.
     """
+    with services.store.write("task.finish") as tx:
+        ended = finish_in(services, tx, task, ending, attempt, wanted, good=good)
+    services.bell.publish(task.id)
+    return ended
+
+
+def finish_in(
+    services: Services,
+    tx: Tx,
+    task: Task,
+    ending: Ending,
+    attempt: AttemptEnd,
+    wanted: Sequence[Surfacing],
+    *,
+    good: bool | None = None,
+) -> Task:
+    """:func:`finish` in a transaction of the caller, who rings for the publisher afterwards."""
     now = services.clock.now()
     token = _token(task)
-    with services.store.write("task.finish") as tx:
-        ended = tasks.finish(task.installation_id, tx, task.id, token, now, ending)
-        if ended is None:
-            raise LeaseLost(f"task {task.id} is not ours any more")
-        attempts.finish(task.installation_id, tx, task.id, token, now, attempt)
-        show.desire_all(tx, ended, [*wanted, *reactions.final(tx, ended, good=good)], now)
-    services.bell.publish(task.id)
+    ended = tasks.finish(task.installation_id, tx, task.id, token, now, ending)
+    if ended is None:
+        raise LeaseLost(f"task {task.id} is not ours any more")
+    attempts.finish(task.installation_id, tx, task.id, token, now, attempt)
+    show.desire_all(tx, ended, [*wanted, *reactions.final(tx, ended, good=good)], now)
     return ended
 
 
