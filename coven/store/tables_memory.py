@@ -83,6 +83,7 @@ memory_decisions = Table(
     Column("detail", CleanText),
     Column("at", UtcDateTime, nullable=False),
     Index("ix_memory_decisions_place", "installation_id", "repo_id", "place", "seq"),
+    Index("ix_memory_decisions_entry", "installation_id", "entry_id", "seq"),
 )
 
 memory_revocations = Table(
@@ -128,6 +129,7 @@ memory_activity = Table(
     Column("at", UtcDateTime, nullable=False),
     UniqueConstraint("installation_id", "task_id", "op", "ordinal"),
     Index("ix_memory_activity_entry", "installation_id", "entry_id", "seq"),
-    Index("ix_memory_activity_recent", "installation_id", "repo_id", "seq"),
+    Index("ix_memory_activity_repo", "installation_id", "repo_id", "seq"),
+    Index("ix_memory_activity_recent", "installation_id", "seq"),
     Index("ix_memory_activity_at", "at"),
 )

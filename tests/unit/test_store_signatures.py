@@ -11,7 +11,16 @@ import pytest
 
 import coven.store
 
-NOT_LEDGERS = {"engine", "migrate", "tables", "task_rows", "sweeps", "beats", "api_tokens"}
+NOT_LEDGERS = {
+    "engine",
+    "migrate",
+    "tables",
+    "task_rows",
+    "book_rows",
+    "sweeps",
+    "beats",
+    "api_tokens",
+}
 ENTRY_LOOKUPS = {
     "tasks.locate",
     "surfaces.next_due_of_task",
@@ -27,9 +36,12 @@ PURE = {
     "surfaces.content_hash",
     "surfaces.is_due",
     "surfaces.from_row",
+    "book_reads.exported",
     "api_audit.page_query",
     "listing.tasks_query",
     "listing.deliveries_query",
+    "rollup.done_query",
+    "rollup.from_row",
 }
 
 

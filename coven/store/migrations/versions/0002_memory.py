@@ -46,8 +46,9 @@ def upgrade() -> None:
         batch_op.create_index(
             "ix_memory_activity_entry", ["installation_id", "entry_id", "seq"], unique=False
         )
+        batch_op.create_index("ix_memory_activity_recent", ["installation_id", "seq"], unique=False)
         batch_op.create_index(
-            "ix_memory_activity_recent", ["installation_id", "repo_id", "seq"], unique=False
+            "ix_memory_activity_repo", ["installation_id", "repo_id", "seq"], unique=False
         )
 
     op.create_table(
@@ -75,6 +76,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("seq", name=op.f("pk_memory_decisions")),
     )
     with op.batch_alter_table("memory_decisions", schema=None) as batch_op:
+        batch_op.create_index(
+            "ix_memory_decisions_entry", ["installation_id", "entry_id", "seq"], unique=False
+        )
         batch_op.create_index(
             "ix_memory_decisions_place",
             ["installation_id", "repo_id", "place", "seq"],
