@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
-from coven.values import InstallationId, RepoName, Severity
+from coven.values import InstallationId, RepoId, RepoName, Severity
 
 
 class Section(BaseModel):
@@ -187,6 +187,10 @@ class Commands(Section):
     alias: str = Field(
         default="familiar", pattern=r"^[A-Za-z0-9](?:[A-Za-z0-9-]{0,37}[A-Za-z0-9])?$"
     )
+    in_issues: bool = False
+    """Whether the text of an issue may give commands when it is opened."""
+    bots: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    """User ids of bots that may give commands, as somebody with write access."""
 
 
 class Queue(Section):
@@ -254,12 +258,25 @@ class Triggers(Section):
 
 
 class Limits(Section):
+    """What one installation may use. Absent: by the account's plan, else without a limit."""
+
     max_concurrent: int | None = Field(default=None, ge=1)
+    """Sessions at a time."""
+    max_concurrent_per_repo: int | None = Field(default=None, ge=1)
     max_tasks_per_day: int | None = Field(default=None, ge=1)
+    """Sessions begun per day, by UTC."""
+    max_minutes_per_month: int | None = Field(default=None, ge=1)
+    """Minutes of sessions per calendar month, by UTC."""
+    weight: int | None = Field(default=None, ge=1, le=100)
+    """Share of the workers when several installations wait; 1 when absent."""
+    when_over: Literal["wait", "end"] | None = None
+    """What becomes of work over a limit: it waits for the reset, or ends; ``wait`` when absent."""
 
 
 class RepoTriggers(Section):
     enabled: bool | None = None
+    familiars: tuple[str, ...] | None = None
+    """Who serves this repository, of those that serve the installation."""
     assignment: bool | None = None
     labels: bool | None = None
     commands: bool | None = None
@@ -281,6 +298,20 @@ class Billing(Section):
 
 class Governance(Section):
     enabled: bool = False
+    """Whether the agent-action rules are asked before every effect."""
+    mode: Literal["off", "unsigned-dev", "signed"] = "signed"
+    """``signed``: only rules that the operator signed; ``unsigned-dev``: as they stand."""
+    key_dir: Path | None = None
+    """Folder of the operator's and the service's keys; ``<state_dir>/keys`` when absent."""
+    four_eyes: bool = False
+    """Whoever gave the command can't approve what it escalates to."""
+    default_network_request: Literal["allow", "refuse"] = "allow"
+    """What happens to a request that no rule is about."""
+
+    @property
+    def active(self) -> bool:
+        """Whether a gate stands before the effects."""
+        return self.enabled and self.mode != "off"
 
 
 class Logging(Section):
@@ -303,6 +334,7 @@ class Settings(Section):
     memory: Memory = Memory()
     gardener: Gardener = Gardener()
     api: Api = Api()
+    limits: Limits = Limits()
     installations: tuple[Installation, ...] = ()
     billing: Billing = Billing()
     governance: Governance = Governance()
@@ -334,24 +366,26 @@ class Settings(Section):
         """The configured block of one installation."""
         return next((i for i in self.installations if i.id == installation_id), None)
 
-    def scope_for(self, installation_id: InstallationId, repo: RepoName) -> Scope:
+    def scope_for(
+        self, installation_id: InstallationId, repo: RepoName, repo_id: RepoId | None = None
+    ) -> Scope:
         """Which familiars and lanes serve a repository.
 
-        No ``[[installations]]`` at all: open, everything on. Some, but not this one: closed.
+        An ``[[installations]]`` block overrides for its own installation and for no other one. A
+        key of ``repos`` is a name or, to survive renames, the numeric id.
         """
-        if not self.installations:
-            return Scope(familiars=self.familiars, triggers=Triggers(), listed=False)
         block = self.installation(installation_id)
         if block is None:
-            off = Triggers(assignment=False, labels=False, commands=False, reviews=False)
-            return Scope(familiars=(), triggers=off, listed=False)
+            return Scope(familiars=self.familiars, triggers=Triggers(), listed=False)
         chosen = tuple(f for f in self.familiars if not block.familiars or f.id in block.familiars)
         lanes = block.triggers.model_dump()
         for key, override in block.repos.items():
-            if key.casefold() != repo.key:
+            if key.casefold() != repo.key and key != str(repo_id):
                 continue
-            named = override.model_dump(exclude={"enabled"}, exclude_none=True)
+            named = override.model_dump(exclude={"enabled", "familiars"}, exclude_none=True)
             lanes.update(named)
+            if override.familiars is not None:
+                chosen = tuple(f for f in chosen if f.id in override.familiars)
             if override.enabled is False:
                 lanes = dict.fromkeys(lanes, False)
         return Scope(familiars=chosen, triggers=Triggers(**lanes), listed=True)

@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 from coven.errors import ConfigurationError
-from coven.governance.wire import FilesystemWrite, Seam
+from coven.governance.wire import Seam, writing
 from coven.settings.models import Settings
 
 FILE_NAME = "secret_key"
@@ -25,7 +25,7 @@ def resolve_secret_key(settings: Settings, seam: Seam | None = None) -> bytes:
     try:
         if not path.exists():
             effects = seam or Seam()
-            effects.perform(FilesystemWrite(path), "state.secret_key", lambda: _create(path))
+            effects.perform(writing(path), "state.secret_key", lambda: _create(path))
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
         text = path.read_text(encoding="ascii").strip()

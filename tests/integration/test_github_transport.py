@@ -16,7 +16,8 @@ import pytest
 from coven.clock import SystemClock
 from coven.errors import GitHubRejected, GitHubUnavailable, GovernanceRefused
 from coven.github.transport import Request, Response, Transport
-from coven.governance.wire import Action, NetworkRequest, Seam
+from coven.governance.actions import Action, MalformedAction, NetworkRequest
+from coven.governance.wire import Seam
 from tests.scripted_github import Answer, ScriptedGitHub, Seen, scripted_github
 
 CLOCK = SystemClock()
@@ -255,16 +256,19 @@ class _Deny:
     def __init__(self) -> None:
         self.asked: list[Action] = []
 
-    def check(self, action: Action) -> None:
+    def check(self, action: Action, point: str) -> Action:
         self.asked.append(action)
         raise GovernanceRefused("no network here")
+
+    def malformed(self, problem: MalformedAction, point: str) -> None:
+        raise problem
 
 
 def test_a_refusal_happens_before_anything_is_sent(hub: ScriptedGitHub) -> None:
     gate = _Deny()
     with pytest.raises(GovernanceRefused):
         send(transport_to(hub.url, Seam(gate=gate)), Request("op", "PATCH", "/x", body={}))
-    assert gate.asked == [NetworkRequest("PATCH", f"{hub.url}/x")]
+    assert gate.asked == [NetworkRequest.of("PATCH", f"{hub.url}/x")]
     assert hub.seen == []
 
 

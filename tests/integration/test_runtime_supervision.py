@@ -11,8 +11,9 @@ import pytest
 
 from coven.clock import SystemClock
 from coven.errors import GovernanceRefused
+from coven.governance.actions import Action, MalformedAction, ProcessSpawn
 from coven.governance.faults import InjectedFault, ScriptedFaults
-from coven.governance.wire import Action, ProcessSpawn, Seam
+from coven.governance.wire import Seam
 from coven.redaction import Redactor
 from tests.integration.runtime_kit import (
     backend_named,
@@ -201,10 +202,14 @@ def test_the_gate_sees_the_guest_program_and_can_refuse_it(tmp_path: Path, mark:
     seen: list[Action] = []
 
     class Refuse:
-        def check(self, action: Action) -> None:
+        def check(self, action: Action, point: str) -> Action:
             seen.append(action)
             if isinstance(action, ProcessSpawn):
                 raise GovernanceRefused("no programs today")
+            return action
+
+        def malformed(self, problem: MalformedAction, point: str) -> None:
+            raise problem
 
     spec = spec_for(tmp_path, shell(f"sleep 300; : {mark}"))
     with pytest.raises(GovernanceRefused):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from coven.errors import Retry, WorkspaceError, WorkspaceUnavailable
+from coven.governance.actions import Action, MalformedAction
 from coven.values import InstallationId, RepoName, Sha, new_task_id
 from tests.integration.workspace_kit import TOKEN, Room, git, make_room
 from worker.workspace.checkout import Workspaces, agent_files_above, changes, earlier_commits
@@ -99,8 +100,12 @@ def test_the_token_is_in_no_file_no_argument_and_no_url(room: Room) -> None:
     seen: list[tuple[str, ...]] = []
 
     class Watch:
-        def check(self, action: object) -> None:
-            seen.append((*getattr(action, "argv", ()), str(getattr(action, "url", ""))))
+        def check(self, action: Action, point: str) -> Action:
+            seen.append((*getattr(action, "argv", ()), str(getattr(action, "path", ""))))
+            return action
+
+        def malformed(self, problem: MalformedAction, point: str) -> None:
+            raise problem
 
     seam = replace(room.seam, gate=Watch())
     workspaces = Workspaces(room.settings, seam, room.workspaces.clock)

@@ -10,13 +10,18 @@ from pathlib import Path
 import pytest
 
 from coven.errors import GovernanceRefused
+from coven.governance.actions import (
+    Action,
+    Custom,
+    FilesystemWrite,
+    MalformedAction,
+    NetworkRequest,
+    Op,
+    ProcessSpawn,
+)
 from coven.governance.faults import InjectedFault, NoFaults, ScriptedFaults, faults_from
 from coven.governance.wire import (
-    Action,
     EffectCounts,
-    FilesystemWrite,
-    NetworkRequest,
-    ProcessSpawn,
     Seam,
     governed_remove_tree,
     governed_request,
@@ -29,9 +34,12 @@ class Refusing:
     def __init__(self) -> None:
         self.asked: list[Action] = []
 
-    def check(self, action: Action) -> None:
+    def check(self, action: Action, point: str) -> Action:
         self.asked.append(action)
         raise GovernanceRefused("no")
+
+    def malformed(self, problem: MalformedAction, point: str) -> None:
+        raise problem
 
 
 class Recording:
@@ -47,7 +55,7 @@ def test_a_refused_write_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(GovernanceRefused):
         governed_write(Seam(gate=gate), tmp_path / "x", b"data", point="p")
     assert list(tmp_path.iterdir()) == []
-    assert gate.asked == [FilesystemWrite(tmp_path / "x")]
+    assert gate.asked == [FilesystemWrite(str(tmp_path / "x"), Op.MODIFY, 4)]
 
 
 def test_a_refused_spawn_starts_nothing(tmp_path: Path) -> None:
@@ -178,8 +186,59 @@ def test_the_child_gets_exactly_the_given_environment(tmp_path: Path) -> None:
 
 
 def test_actions_name_what_they_are_about() -> None:
-    assert ProcessSpawn(("git", "fetch")).argv[0] == "git"
-    assert NetworkRequest("GET", "https://h/x").url == "https://h/x"
+    assert ProcessSpawn.of(("git", "fetch"), env_names=["B", "A"]).env_names == ("A", "B")
+    request = NetworkRequest.of("GET", "https://h/x?token=1")
+    assert (request.host, request.path, request.method) == ("h", "/x", "GET")
+
+
+class Rewriting:
+    """The verdict *Modify*: another action may happen instead."""
+
+    def __init__(self, other: Action) -> None:
+        self.other = other
+
+    def check(self, action: Action, point: str) -> Action:
+        return self.other
+
+    def malformed(self, problem: MalformedAction, point: str) -> None:
+        raise problem
+
+
+def test_a_rewritten_write_goes_to_the_other_place(tmp_path: Path) -> None:
+    gate = Rewriting(FilesystemWrite(str(tmp_path / "safe")))
+    governed_write(Seam(gate=gate), tmp_path / "asked", b"data", point="p")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["safe"]
+
+
+def test_a_rewritten_spawn_runs_the_other_program(tmp_path: Path) -> None:
+    gate = Rewriting(ProcessSpawn.of([sys.executable, "-c", "raise SystemExit(7)"]))
+    process = governed_spawn(Seam(gate=gate), ["asked-for"], point="p", env={})
+    assert process.wait(20) == 7
+
+
+@pytest.mark.parametrize("other", [Custom("x"), FilesystemWrite("/elsewhere")])
+def test_what_can_not_be_rewritten_is_refused(other: Action) -> None:
+    sent: list[int] = []
+    with pytest.raises(GovernanceRefused):
+        governed_request(
+            Seam(gate=Rewriting(other)),
+            "GET",
+            "https://x.example",
+            lambda: sent.append(1),
+            point="p",
+        )
+    with pytest.raises(GovernanceRefused):
+        governed_spawn(Seam(gate=Rewriting(other)), ["true"], point="p", env={})
+    assert sent == []
+
+
+def test_an_action_that_no_rule_can_judge_is_asked_about_as_such(tmp_path: Path) -> None:
+    odd = tmp_path / "a\udcff"
+    with pytest.raises(MalformedAction):
+        governed_write(Seam(gate=Refusing()), odd, b"data", point="p")
+    assert list(tmp_path.iterdir()) == []
+    governed_write(Seam(), odd, b"data", point="p")
+    assert odd.read_bytes() == b"data"
 
 
 def test_without_a_plan_nothing_happens() -> None:

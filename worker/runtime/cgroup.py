@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from coven.errors import GovernanceRefused
-from coven.governance.wire import FilesystemWrite, Seam
+from coven.governance.wire import Seam, writing
 from worker.runtime import launch
 from worker.runtime.session import Limits
 
@@ -113,7 +113,7 @@ class Cgroup:
         if path is None:
             return False
         try:
-            self._seam.perform(FilesystemWrite(path), "session.cgroup", lambda: effect(path))
+            self._seam.perform(writing(path), "session.cgroup", lambda: effect(path))
         except (OSError, GovernanceRefused):
             return False
         return True

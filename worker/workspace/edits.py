@@ -16,12 +16,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from coven.errors import WorkspaceUnavailable
+from coven.governance.actions import Op
 from coven.governance.wire import (
-    FilesystemWrite,
     Seam,
     governed_make_dir,
     governed_remove_tree,
     governed_write,
+    writing,
 )
 from worker.workspace.errors import EditsRefused, TooBig
 from worker.workspace.names import is_runtime_state, is_workflow, path_problem, shown
@@ -170,7 +171,7 @@ def copy(seam: Seam, session: Path, clean: Path, edits: Edits) -> None:
         governed_make_dir(seam, target.parent, point="workspace.import.make")
         if found.target is not None:
             make = partial(target.symlink_to, found.target)
-            seam.perform(FilesystemWrite(target), "workspace.import.link", make)
+            seam.perform(writing(target, Op.SYMLINK), "workspace.import.link", make)
             continue
         data = _read(session, found)
         mode = 0o700 if found.executable else 0o600

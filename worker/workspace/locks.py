@@ -10,7 +10,7 @@ from pathlib import Path
 
 from coven.clock import Clock
 from coven.errors import WorkspaceUnavailable
-from coven.governance.wire import FilesystemWrite, Seam
+from coven.governance.wire import Seam, writing
 from worker.workspace.errors import CheckoutStopped
 
 _POLL_SECS = 0.05
@@ -33,7 +33,7 @@ def file_lock(
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = seam.perform(
-        FilesystemWrite(path), "workspace.lock", lambda: os.open(path, flags, 0o600)
+        writing(path), "workspace.lock", lambda: os.open(path, flags, 0o600)
     )
     try:
         deadline = clock.monotonic() + timeout

@@ -19,11 +19,11 @@ from pathlib import Path
 from coven.clock import Clock
 from coven.errors import WorkspaceError, WorkspaceUnavailable
 from coven.governance.wire import (
-    FilesystemWrite,
     Seam,
     governed_make_dir,
     governed_remove_tree,
     governed_write,
+    writing,
 )
 from coven.values import InstallationId, RepoId, Sha, new_token
 from worker.workspace.errors import CommitNotFound, MirrorCorrupt, TooBig
@@ -135,7 +135,7 @@ class Mirrors:
             if path.exists():
                 trash = path.with_name(f"{path.name}.trash-{new_token()[:8]}")
                 self.seam.perform(
-                    FilesystemWrite(path), "workspace.mirror.move", lambda: path.rename(trash)
+                    writing(path), "workspace.mirror.move", lambda: path.rename(trash)
                 )
                 governed_remove_tree(self.seam, trash, point="workspace.mirror.remove")
 
@@ -317,7 +317,7 @@ class Mirrors:
         if path.exists():
             governed_remove_tree(self.seam, path, point="workspace.mirror.remove")
         self.seam.perform(
-            FilesystemWrite(path), "workspace.mirror.create", lambda: fresh.rename(path)
+            writing(path), "workspace.mirror.create", lambda: fresh.rename(path)
         )
 
     def _size_problem(self, path: Path) -> str | None:
@@ -344,7 +344,7 @@ class Mirrors:
         governed_make_dir(self.seam, folder, point="workspace.mirror.make")
         for sha in shas:
             file = folder / sha
-            self.seam.perform(FilesystemWrite(file), "workspace.mirror.use", file.touch)
+            self.seam.perform(writing(file), "workspace.mirror.use", file.touch)
 
 
 def uses_dir(path: Path) -> Path:
