@@ -219,6 +219,8 @@ class Memory(Section):
     retention_days: int | None = Field(default=365, ge=1, le=3_650)
     self_hosted: bool = False
     """Use memory on a self-hosted single-tenant server too."""
+    four_eyes: bool = False
+    """An author can't approve what was learnt from their own change."""
     repos: dict[str, MemoryOverride] = {}
 
 
