@@ -64,6 +64,7 @@ memory_entries = Table(
     Index("ix_memory_entries_recent", "installation_id", "seq"),
     Index("ix_memory_entries_task", "installation_id", "task_id"),
     Index("ix_memory_entries_expiry", "state", "expires_at"),
+    Index("ix_memory_entries_ended", "state", "updated_at"),
 )
 
 memory_decisions = Table(

@@ -12,11 +12,13 @@ import pytest
 import coven.store
 
 NOT_LEDGERS = {
+    "turns",  # decides between tenants
     "engine",
     "migrate",
     "tables",
     "task_rows",
     "book_rows",
+    "book_sweeps",
     "sweeps",
     "beats",
     "api_tokens",
@@ -36,6 +38,7 @@ PURE = {
     "surfaces.content_hash",
     "surfaces.is_due",
     "surfaces.from_row",
+    "installations.from_row",
     "book_reads.exported",
     "api_audit.page_query",
     "listing.tasks_query",

@@ -133,6 +133,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("id", name=op.f("uq_memory_entries_id")),
     )
     with op.batch_alter_table("memory_entries", schema=None) as batch_op:
+        batch_op.create_index("ix_memory_entries_ended", ["state", "updated_at"], unique=False)
         batch_op.create_index("ix_memory_entries_expiry", ["state", "expires_at"], unique=False)
         batch_op.create_index(
             "ix_memory_entries_place", ["installation_id", "repo_id", "place"], unique=False
