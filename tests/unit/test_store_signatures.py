@@ -22,6 +22,9 @@ NOT_LEDGERS = {
     "sweeps",
     "beats",
     "api_tokens",
+    "rules",  # one policy for all tenants
+    "chain",  # one record for all tenants
+    "tables_governance",
 }
 ENTRY_LOOKUPS = {
     "tasks.locate",
@@ -35,6 +38,7 @@ ENTRY_LOOKUPS = {
     "plans.reconcile",
 }
 PURE = {
+    "escalations.new_id",
     "surfaces.content_hash",
     "surfaces.is_due",
     "surfaces.from_row",
