@@ -39,7 +39,8 @@ def create_worker(services: Services, broker_url: str) -> Celery:
 
     @app.task(name=RUN_SESSION)  # type: ignore[untyped-decorator]
     def run_session(task_id: str) -> None:
-        lifecycle.run_task(services, TaskId(task_id), draining, worker_name())
+        if lifecycle.run_task(services, TaskId(task_id), draining, worker_name()):
+            upkeep.wake_next(services)
 
     @app.task(name=RUN_CONTROL)  # type: ignore[untyped-decorator]
     def run_control_task(task_id: str) -> None:

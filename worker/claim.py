@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from coven.services import Services
-from coven.store import attempts, tasks
+from coven.store import attempts, tasks, turns
 from coven.store.tasks import Task
-from coven.values import Lane, TaskId, TaskState, new_token
+from coven.values import TaskId, TaskState, new_token
+from worker import limits
 
 
 def claim(services: Services, task_id: TaskId, worker: str) -> tuple[Task, int] | None:
-    """The task with our lease, and the number of its attempt; None when it is not for us.
+    """This task with our lease, and the number of its attempt; None when it is not for us.
 
-    Not for us: unknown, not due, in somebody else's hands, or one session too many for its
-    installation (``limits.max_concurrent``; short answers don't wait for that). ``worker`` names
-    this process in the ledger. Raises ``StoreUnavailable``.
+    Not for us: unknown, not due, or in somebody else's hands. For answers without a session,
+    which wait for nobody's turn and count against no limit. ``worker`` names this process in the
+    ledger. Raises ``StoreUnavailable``.
     """
     with services.store.read() as tx:
         found = tasks.locate(tx, task_id)
     if found is None or found.state is not TaskState.QUEUED:
         return None
-    block = services.settings.installation(found.installation_id)
-    limited = found.lane is not Lane.CONTROL
     now = services.clock.now()
     with services.store.write("task.claim") as tx:
         task = tasks.claim(
@@ -30,8 +29,34 @@ def claim(services: Services, task_id: TaskId, worker: str) -> tuple[Task, int] 
             new_token(),
             now,
             services.settings.worker.lease_secs,
-            block.limits.max_concurrent if block and limited else None,
         )
         if task is None:
             return None
         return task, attempts.start(task.installation_id, tx, task, worker, now)
+
+
+def claim_next(services: Services, woken: TaskId, worker: str) -> tuple[Task, int] | None:
+    """The session task whose turn it is, as :func:`claim` returns it.
+
+    A message says *look now* and names the task that it was sent for; which task runs is decided
+    by fair order between all that are due. What ``woken`` may not begin because of a limit says
+    so at once. Raises ``StoreUnavailable``.
+    """
+    now = services.clock.now()
+    with services.store.write("task.claim") as tx:
+        task = turns.claim_next(
+            tx, limits.allow_from(services), new_token(), now, services.settings.worker.lease_secs
+        )
+        taken = None
+        if task is not None:
+            taken = task, attempts.start(task.installation_id, tx, task, worker, now)
+    if task is None or task.id != woken:
+        _explain(services, woken)
+    return taken
+
+
+def _explain(services: Services, woken: TaskId) -> None:
+    with services.store.read() as tx:
+        left = tasks.locate(tx, woken)
+    if left is not None and left.state is TaskState.QUEUED:
+        limits.settle_over(services, left.installation_id)

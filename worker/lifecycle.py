@@ -23,7 +23,7 @@ from coven.store.tasks import Ending, Task
 from coven.values import Conclusion, SurfaceKind, TaskId, TaskState
 from worker import conclude, reactions, settle, show
 from worker.attempt import SESSION, Attempt, Stopped
-from worker.claim import claim
+from worker.claim import claim_next
 from worker.heartbeat import Heartbeat
 from worker.lease import DRAIN, LEASE_LOST, Draining, LeaseKeeper
 from worker.recheck import AskFirst, Decline, look_again
@@ -34,11 +34,14 @@ _log = structlog.get_logger(__name__)
 OPERATOR_STEP = "If it happens again, ask the operator of this App to look at the logs."
 
 
-def run_task(services: Services, task_id: TaskId, draining: Draining, worker: str) -> None:
-    """Run the next attempt of a session task, if it is due and nobody has it."""
-    claimed = claim(services, task_id, worker)
+def run_task(services: Services, task_id: TaskId, draining: Draining, worker: str) -> bool:
+    """Run the session task whose turn it is; ``task_id`` is the one that the message was for.
+
+    False when nothing was due or allowed. Raises ``StoreUnavailable``.
+    """
+    claimed = claim_next(services, task_id, worker)
     if claimed is None:
-        return
+        return False
     task, number = claimed
     familiar = services.settings.familiar(task.familiar_id)
     with structlog.contextvars.bound_contextvars(
@@ -50,13 +53,14 @@ def run_task(services: Services, task_id: TaskId, draining: Draining, worker: st
     ):
         if familiar is None:
             _without_familiar(services, task)
-            return
+            return True
         keeper = LeaseKeeper(services, task, draining)
         redactor = services.redactor.with_live(*services.github.live_secrets())
         attempt = Attempt(services, task, familiar, keeper, number, redactor, time.monotonic())
         _log.info("attempt_started", verb=task.verb, lane=task.lane)
         with keeper:
             _guarded(attempt)
+    return True
 
 
 def _guarded(attempt: Attempt) -> None:

@@ -53,7 +53,7 @@ def queue_new_head(services: Services, task: Task, pull: PullRequest) -> TaskId 
 def wanted(settings: Settings, task: Task, pull: PullRequest) -> bool:
     """Whether a push of this head would be reviewed without being asked. Pure."""
     policy = settings.review.for_repo(task.repo)
-    scope = settings.scope_for(task.installation_id, task.repo)
+    scope = settings.scope_for(task.installation_id, task.repo, task.repo_id)
     reviewer = policy.familiar or (scope.familiars[0].id if scope.familiars else None)
     return (
         task.is_pull

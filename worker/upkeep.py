@@ -17,7 +17,7 @@ from coven.store import attempts, beats, sweeps, tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.tasks import Ending, Task
 from coven.values import Conclusion, Lane, TaskState, new_token
-from worker import settle, show
+from worker import limits, settle, show
 from worker.settle import Stop
 from worker.workspace.checkout import Workspaces
 from worker.workspace.upkeep import all_mirrors, maintain
@@ -26,6 +26,9 @@ _log = structlog.get_logger(__name__)
 
 RESEND_AFTER = timedelta(seconds=30)
 """A wake-up that had no effect for so long is sent again."""
+
+MAX_WAKEUPS = 128
+"""Wake-ups for sessions that are underway at most."""
 
 DELIVERY_DAYS = 30
 OUTPUT_DAYS = 7
@@ -54,19 +57,41 @@ def perform(services: Services, job: Job) -> None:
 
 
 def dispatch(services: Services) -> None:
-    """Send wake-ups for queued tasks that are due and that nobody was told of lately."""
+    """Send wake-ups for queued tasks that are due and that nobody was told of lately.
+
+    Any session wake-up serves whoever's turn it is, so a few at a time are enough: a backlog must
+    not fill the broker.
+    """
     now = services.clock.now()
     with services.store.read() as tx:
         due = sweeps.due_tasks(tx, now, RESEND_AFTER)
+        room = MAX_WAKEUPS - sweeps.wakeups_underway(tx, now - RESEND_AFTER)
     told = []
     for task in due:
-        ring = services.bell.control if task.lane is Lane.CONTROL else services.bell.session
+        session = task.lane is not Lane.CONTROL
+        if session and room <= 0:
+            break
+        ring = services.bell.session if session else services.bell.control
         if not ring(task.id):
             break  # The broker is away; the rows keep until the next tick.
+        room -= session
         told.append(task.id)
     if told:
         with services.store.write("tasks.dispatched") as tx:
             sweeps.mark_dispatched(tx, told, now)
+
+
+def wake_next(services: Services) -> None:
+    """A session has ended, so its place is free: tell somebody when work is due."""
+    try:
+        with services.store.read() as tx:
+            due = sweeps.due_tasks(tx, services.clock.now(), timedelta(0), limit=20)
+    except StoreUnavailable as error:
+        _log.warning("next_not_woken", why=str(error))  # the dispatcher will
+        return
+    waiting = next((task for task in due if task.lane is not Lane.CONTROL), None)
+    if waiting is not None:
+        services.bell.session(waiting.id)
 
 
 def publish(services: Services) -> None:
@@ -201,6 +226,7 @@ JOBS: tuple[Job, ...] = (
     Job("dispatch", 3.0, dispatch),
     Job("publish", 3.0, publish),
     Job("reap", 5.0, reap),
+    Job("limits", 5.0, limits.settle_all),
     Job("settle_idle", 30.0, settle_idle),
     Job("retain", 3600.0, retain),
     Job("maintain_mirrors", 6 * 3600.0, maintain_mirrors),

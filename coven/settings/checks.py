@@ -288,7 +288,16 @@ def _installations(settings: Settings) -> Iterator[Finding]:
                 yield error(
                     f"{key}.familiars", f"there is no familiar {familiar!r}", _one_of(known)
                 )
-        yield from _repo_keys(f"{key}.repos", installation.repos)
+        for name, override in installation.repos.items():
+            for familiar in override.familiars or ():
+                if familiar not in known:
+                    yield error(
+                        f'{key}.repos."{name[:80]}".familiars',
+                        f"there is no familiar {familiar!r}",
+                        _one_of(known),
+                    )
+        named = [name for name in installation.repos if not name.isdigit()]
+        yield from _repo_keys(f"{key}.repos", named)
 
 
 def _repo_keys(key: str, names: Iterable[str]) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, insert, select, update
 
+from coven.store import usage
 from coven.store.engine import Tx
 from coven.store.tables import attempts
 from coven.store.tasks import Task
@@ -100,12 +101,15 @@ def finish(
     now: datetime,
     end: AttemptEnd,
 ) -> None:
-    """Close the open attempt that holds ``token``; a closed one stays as it is."""
-    tx.execute(
+    """Close the open attempt that holds ``token``, and count its time; a closed one stays."""
+    closed = tx.execute(
         update(attempts)
         .where(_open(installation, task_id, token))
         .values(finished_at=now, **asdict(end))
-    )
+        .returning(attempts.c.number, attempts.c.started_at)
+    ).one_or_none()
+    if closed is not None:
+        usage.attempt_ended(installation, tx, task_id, closed.number, closed.started_at, now)
 
 
 def of_task(installation: InstallationId, tx: Tx, task_id: TaskId) -> list[Attempt]:

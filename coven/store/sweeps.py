@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete, func, or_, select, update
 
 from coven.store import api_audit as audit_ledger
-from coven.store import listing
+from coven.store import listing, rollup, turns
 from coven.store import surfaces as surface_ledger
 from coven.store import tasks as task_ledger
 from coven.store.deliveries import Delivery
@@ -22,7 +22,7 @@ from coven.store.surfaces import Surface
 from coven.store.tables import attempts, deliveries, surfaces, tasks
 from coven.store.tables_api import api_audit
 from coven.store.tasks import Task
-from coven.values import TaskId, TaskState
+from coven.values import InstallationId, Lane, TaskId, TaskState
 
 
 def due_tasks(tx: Tx, now: datetime, resend_after: timedelta, limit: int = 200) -> list[Task]:
@@ -34,10 +34,29 @@ def due_tasks(tx: Tx, now: datetime, resend_after: timedelta, limit: int = 200) 
             or_(tasks.c.not_before.is_(None), tasks.c.not_before <= now),
             or_(tasks.c.dispatched_at.is_(None), tasks.c.dispatched_at <= now - resend_after),
         )
-        .order_by(tasks.c.priority.desc(), tasks.c.seq)
+        .order_by(tasks.c.lane != Lane.CONTROL, tasks.c.priority.desc(), tasks.c.seq)
         .limit(limit)
     )
     return [task_ledger.from_row(row) for row in rows]
+
+
+def tenants_waiting(tx: Tx) -> list[InstallationId]:
+    """Installations with queued work."""
+    return [InstallationId(tenant) for (tenant,) in tx.execute(turns.WAITING)]
+
+
+def wakeups_underway(tx: Tx, since: datetime) -> int:
+    """Queued session tasks that a wake-up was sent for since then."""
+    count: int = tx.execute(
+        select(func.count())
+        .select_from(tasks)
+        .where(
+            tasks.c.state == TaskState.QUEUED,
+            tasks.c.lane != Lane.CONTROL,
+            tasks.c.dispatched_at > since,
+        )
+    ).scalar_one()
+    return count
 
 
 def mark_dispatched(tx: Tx, ids: Sequence[TaskId], now: datetime) -> None:
@@ -165,6 +184,12 @@ def audit_page(
     """:func:`coven.store.api_audit.page` of all, refused strangers too."""
     found = tx.execute(audit_ledger.page_query(want, limit, before))
     return [audit_ledger.Entry(**row._mapping) for row in found]
+
+
+def done(tx: Tx, want: rollup.DoneWanted) -> list[rollup.Done]:
+    """:func:`coven.store.rollup.done` of all installations."""
+    rows = tx.execute(rollup.done_query(want, tx.dialect.name))
+    return [rollup.from_row(row) for row in rows]
 
 
 def drop_api_audit(tx: Tx, before: datetime) -> int:

@@ -182,6 +182,7 @@ def claim(
             lease_expires_at=now + timedelta(seconds=lease_secs),
             started_at=func.coalesce(tasks.c.started_at, now),
             not_before=None,
+            waiting_for=None,
             updated_at=now,
         )
         .returning(*FIELDS)

@@ -81,7 +81,6 @@ def test_opened_pull_request_becomes_a_review_with_a_queued_check(bench: Bench) 
         ({"action": 1}, {}, "action_not_handled"),
         ({}, {"review": {"pull_request": False}}, "automatic_review_off"),
         ({}, {"review": {"familiar": "nova"}}, "no_familiar"),
-        ({}, {"installations": [{"id": 1}]}, "installation_not_listed"),
         ({}, {"installations": [{"id": 42, "triggers": {"reviews": False}}]}, "lane_off:reviews"),
         ({}, {"installations": [{"id": 42, "familiars": ["nova"]}]}, "no_familiar"),
         (
