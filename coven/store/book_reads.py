@@ -175,19 +175,26 @@ def export(
     installation: InstallationId, tx: Tx, filters: Filters | None = None
 ) -> Iterator[dict[str, Any]]:
     """Entries with where they come from and what was decided, oldest first, a batch at a time."""
+    seen: int | None = 0
+    while seen is not None:
+        batch, seen = export_batch(installation, tx, filters, after=seen)
+        yield from batch
+
+
+def export_batch(
+    installation: InstallationId, tx: Tx, filters: Filters | None = None, *, after: int = 0
+) -> tuple[list[dict[str, Any]], int | None]:
+    """One batch of :func:`export`, and after which entry the next begins; None after the last."""
     where = _where(installation, tx, filters or Filters())
-    seen = 0
-    while where is not None:
-        rows = tx.execute(
-            select(*ENTRY_FIELDS).where(*where, e.seq > seen).order_by(e.seq).limit(_BATCH)
-        ).all()
-        batch = [entry_of(row) for row in rows]
-        logs = _logs(installation, tx, [each.id for each in batch])
-        for each in batch:
-            yield exported(each) | {"decisions": logs.get(each.id, [])}
-        if len(batch) < _BATCH:
-            return
-        seen = batch[-1].seq
+    if where is None:
+        return [], None
+    rows = tx.execute(
+        select(*ENTRY_FIELDS).where(*where, e.seq > after).order_by(e.seq).limit(_BATCH)
+    ).all()
+    batch = [entry_of(row) for row in rows]
+    logs = _logs(installation, tx, [each.id for each in batch])
+    plain = [exported(each) | {"decisions": logs.get(each.id, [])} for each in batch]
+    return plain, batch[-1].seq if len(batch) == _BATCH else None
 
 
 def exported(each: Entry) -> dict[str, Any]:
