@@ -78,6 +78,13 @@ DEEPEN_BUTTON = CheckAction(
 """On every completed review."""
 
 
+class Proposal(Content):
+    """A proposal for memory that a button offers, bound to the text that stands beside it."""
+
+    id: str
+    text_hash: str
+
+
 class CheckRunContent(Content):
     """Subject ``task:<id>:<round>``."""
 
@@ -96,8 +103,8 @@ class CheckRunContent(Content):
     details_url: str | None = None
     memory: str | None = None
     """Proposals and citations, below the summary; they change when somebody answers."""
-    proposal: str | None = None
-    """The id of the one proposal that the memory button of this run is about."""
+    proposal: Proposal | None = None
+    """What the memory button of this run is about."""
 
     @property
     def whole_summary(self) -> str:

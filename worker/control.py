@@ -19,7 +19,7 @@ from coven.texts import Voice
 from coven.trust import scope_of
 from coven.values import SurfaceKind, TaskId, TaskState, TrustScope
 from coven.verbs import HELP, VERBS, nearest
-from worker import conversation, settle
+from worker import conversation, memory_commands, settle
 from worker.claim import claim
 from worker.recheck import permission_of
 
@@ -55,6 +55,9 @@ def run_control(services: Services, task_id: TaskId, worker: str) -> None:
 def _answer(services: Services, task: Task, familiar: Familiar | None) -> None:
     if familiar is None:
         _end(services, task, TaskState.FAILED, "misconfigured", [])
+        return
+    if task.verb in memory_commands.ACTS:
+        memory_commands.run(services, task, familiar)
         return
     writes = task.verb in WRITERS
     if not _may_ask(services, task, (TrustScope.MAINTAINER,) if writes else ANSWERED):

@@ -20,7 +20,7 @@ from coven.store.tasks import Ending, Task
 from coven.surfacing import Surfacing
 from coven.values import Conclusion, Lane, TaskId, TaskState
 from coven.waiting import APPROVAL_PATIENCE, WAITING_FOR_APPROVAL
-from worker import reactions, show
+from worker import memory_shown, reactions, show
 from worker.retry import jitter, next_attempt_at
 
 
@@ -60,6 +60,8 @@ def finish_in(
     if ended is None:
         raise LeaseLost(f"task {task.id} is not ours any more")
     attempts.finish(task.installation_id, tx, task.id, token, now, attempt)
+    if ended.lane is not Lane.CONTROL:
+        wanted = memory_shown.completed(services, tx, ended, wanted)
     show.desire_all(tx, ended, [*wanted, *reactions.final(tx, ended, good=good)], now)
     return ended
 
