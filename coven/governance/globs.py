@@ -50,11 +50,13 @@ class PathGlob:
     text: str
     segments: tuple[Glob | None, ...]
 
-    @property
-    def first(self) -> str | None:
-        """The literal first segment, if it has one: the key under which the rule is filed."""
-        head = self.segments[0] if self.segments else None
-        return None if head is None else head.literal
+    def above(self) -> tuple[PathGlob, ...]:
+        """The folders above, as far as the pattern names them: ``/a`` for ``/a/b/**``."""
+        return tuple(
+            PathGlob(self.text, self.segments[:end])
+            for end in range(1, len(self.segments))
+            if self.segments[end - 1] is not None
+        )
 
     def matches(self, segments: tuple[str, ...]) -> bool:
         """Whether the path with these segments is meant."""

@@ -6,10 +6,10 @@ that blocks then fires, a rule that only notes does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from coven.governance.actions import Action
 
@@ -23,6 +23,26 @@ class Finding(IntEnum):
     NO = 0
     POSSIBLE = 1
     YES = 2
+
+
+def yes(holds: bool) -> Finding:
+    """``YES`` or ``NO``."""
+    return Finding.YES if holds else Finding.NO
+
+
+F = TypeVar("F")
+Condition: TypeAlias = Callable[[F], Finding]
+"""One part of a matcher, asked about the facts of an action."""
+
+
+def all_of(conditions: Iterable[Condition[F]], facts: F) -> Finding:
+    """Whether all conditions hold."""
+    found = Finding.YES
+    for condition in conditions:
+        found = min(found, condition(facts))
+        if found is Finding.NO:
+            break
+    return found
 
 
 @dataclass(frozen=True, slots=True)
