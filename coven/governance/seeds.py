@@ -1,6 +1,6 @@
 """The rules that every database ships with: disabled, unsigned, and always the same.
 
-R001-R004 are the seed's own. R101-R113 bound what the adapter and its sessions do; they come
+R001-R004 are the seed's own. R101-R111 bound what the adapter and its sessions do; they come
 alive by ``coven-github governance install-defaults`` or one by one.
 """
 
@@ -106,14 +106,17 @@ SEEDS: tuple[Seed, ...] = (
     Seed(
         "R107",
         "process_spawn",
-        {"binary_not_in": ["git", "coven-code", "docker", "podman"]},
+        {"binary_not_in": ["git", "coven-code", "docker", "podman"], "origin": "adapter"},
         "refuse",
         "the adapter starts git and the runtime, nothing else",
     ),
     Seed(
         "R108",
         "bash",
-        {"argv_prefix": ["git", "push"], "argv_contains_all": ["--force"]},
+        {
+            "argv_prefix": ["git", "push"],
+            "argv_contains_all": [["--force", "-f", "--force-with-lease", "--mirror", "+*"]],
+        },
         "escalate",
         "a forced push rewrites history",
     ),
