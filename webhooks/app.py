@@ -10,6 +10,7 @@ from werkzeug.exceptions import BadRequest, HTTPException, MethodNotAllowed, Req
 
 from coven.errors import ConfigurationError, CovenError
 from coven.services import Services
+from webhooks.api import blueprint as api
 from webhooks.lookup import ClientFactory
 from webhooks.readiness import StoreCheck
 from webhooks.receiver import Receiver, Request
@@ -83,6 +84,7 @@ def create_app(
         good = all(answers.values())
         return jsonify(ok=good, checks=answers), 200 if good else 503
 
+    app.register_blueprint(api.api_blueprint(services))
     app.register_error_handler(HTTPException, _refused)
     app.register_error_handler(Exception, _crashed)
     app.after_request(_with_headers)
@@ -111,7 +113,9 @@ def _passes(name: str, check: ReadyCheck) -> bool:
     return False
 
 
-def _refused(error: HTTPException) -> tuple[Response, int]:
+def _refused(error: HTTPException) -> Response | tuple[Response, int]:
+    if api.is_api(request.path):
+        return api.refused(error)
     status = error.code or 500
     code = _CODES.get(status, (error.name or "error").lower().replace(" ", "_"))
     response = jsonify(ok=False, error=code)
@@ -120,8 +124,10 @@ def _refused(error: HTTPException) -> tuple[Response, int]:
     return response, status
 
 
-def _crashed(error: Exception) -> tuple[Response, int]:
+def _crashed(error: Exception) -> Response | tuple[Response, int]:
     _log.error("request_crashed", path=request.path, exc_info=error)
+    if api.is_api(request.path):
+        return api.crashed()
     return jsonify(ok=False, error="internal"), 500
 
 

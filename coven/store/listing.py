@@ -6,6 +6,7 @@ move nothing, and a deep page costs what the first one does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,9 +16,9 @@ from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
 from coven.store import task_rows
 from coven.store.deliveries import Delivery
 from coven.store.engine import Tx
-from coven.store.tables import deliveries, tasks
+from coven.store.tables import deliveries, surfaces, tasks
 from coven.store.task_rows import Task
-from coven.values import DeliveryId, InstallationId, RepoName, TaskState
+from coven.values import DeliveryId, InstallationId, RepoName, SurfaceKind, TaskId, TaskState
 
 Repos = frozenset[RepoName]
 """Only these repositories; empty: all."""
@@ -106,6 +107,22 @@ def tasks_query(want: TasksWanted, limit: int, before: int | None) -> Select[Any
     if before is not None:
         conditions.append(c.seq < before)
     return select(*task_rows.FIELDS).where(*conditions).order_by(c.seq.desc()).limit(limit)
+
+
+def check_run_urls(installation: InstallationId, tx: Tx, ids: Sequence[TaskId]) -> dict[str, str]:
+    """Where the Check Runs of these tasks are, by task id, as far as they are there."""
+    c = surfaces.c
+    rows = tx.execute(
+        select(c.task_id, c.object_url)
+        .where(
+            c.installation_id == installation,
+            c.task_id.in_(ids),
+            c.kind == SurfaceKind.CHECK_RUN,
+            c.object_url.is_not(None),
+        )
+        .order_by(c.id)
+    )
+    return {str(task_id): str(url) for task_id, url in rows}
 
 
 def deliveries_page(
