@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from coven.governance.globs import wildcard
 from coven.governance.matchers import Finding, Word
-from coven.governance.wrappers import basename
 
 Choices = tuple[tuple[str, ...], ...]
 """One entry per word; each lists the words that will do."""
@@ -55,6 +54,11 @@ def contains_all(argv: Sequence[Word], wanted: Choices) -> Finding:
 def joined(words: Sequence[Word]) -> str:
     """The known words, single-spaced."""
     return " ".join(word for word in words if word is not None)
+
+
+def basename(word: str) -> str:
+    """The last part of a path, trailing slashes aside."""
+    return word.rstrip("/").rpartition("/")[2]
 
 
 def program_names(word: Word) -> tuple[str, ...]:

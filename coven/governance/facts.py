@@ -17,7 +17,6 @@ from coven.governance.matchers import BashFacts, Derived
 from coven.governance.rules import Facts
 from coven.governance.shell_rules import ShellFacts
 from coven.governance.world import Scope, World
-from coven.governance.wrappers import unwrap
 
 CAUSED = 5000
 """The most actions that one action may cause; beyond that it can't be judged."""
@@ -57,7 +56,7 @@ def all_facts(
         elif isinstance(one, ProcessSpawn):
             yield one, spawn.facts(one, derived.unknown, scope, world)
             if one is action:  # the analysis of a command follows its own shells
-                pending += [Derived(script) for script in _scripts(one)]
+                pending += [Derived(Bash(code, one.cwd)) for code in spawn.shell_codes(one)]
         else:
             yield one, one
 
@@ -72,10 +71,3 @@ def _caused(known: BashFacts, cwd: str | None, *, guess: bool) -> Iterator[Deriv
         yield Derived(action, derived.unknown)
     if guess and known.unanalysable is not None:
         yield from _ANYTHING
-
-
-def _scripts(action: ProcessSpawn) -> Iterator[Bash]:
-    """The shell commands that a spawned shell is given."""
-    for script in unwrap(action.argv).scripts:
-        if script:
-            yield Bash(script, action.cwd)

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 from coven.governance import argv
 from coven.governance.actions import ProcessSpawn
+from coven.governance.argv import basename
+from coven.governance.bash_peel import peel
+from coven.governance.bash_words import UNKNOWN, Fields, is_known
 from coven.governance.matchers import Condition, Finding, Word, yes
 from coven.governance.paths import PathUnclear, join, lexical, text_of
 from coven.governance.shapes import InvalidMatcher, Members
 from coven.governance.world import Scope, World
-from coven.governance.wrappers import basename, unwrap
 
 KEYS = (
     "binary", "binary_any", "binary_not_in", "argv_prefix", "paths", "args_contain",
@@ -27,6 +29,9 @@ NEEDED = (
 )  # fmt: skip
 
 GIB = 2**30
+
+DEPTH = 4
+"""How many wrappers may stand in each other before nothing is known any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class SpawnFacts:
 
     programs: tuple[Program, ...]
     unclear: bool
-    """Wrappers stand too deep in each other: any program may run."""
+    """What stands inside can't be read: any program may run."""
 
     volumes: tuple[str, ...]
     free_bytes: Callable[[str], int]
@@ -55,21 +60,19 @@ class SpawnFacts:
 
 def facts(action: ProcessSpawn, unknown: frozenset[str], scope: Scope, world: World) -> SpawnFacts:
     """The facts of one spawn."""
-    words: list[Word] = [
-        None if (member in unknown) else word
-        for member, word in zip(
-            ("binary", *(f"args.{n}" for n in range(len(action.args)))), action.argv, strict=True
-        )
-    ]
+    members = ("binary", *(f"args.{n}" for n in range(len(action.args))))
+    words = tuple(
+        UNKNOWN if member in unknown else word
+        for member, word in zip(members, action.argv, strict=True)
+    )
     base = action.cwd or scope.base
-    unwrapped = unwrap(words)
+    vectors, _, unclear = _peeled(words)
     programs = [
         _program(vector, action.resolved if n == 0 else None, base, world)
-        for n, vector in enumerate(unwrapped.commands)
-        if vector
+        for n, vector in enumerate(vectors)
     ]
     volumes = tuple(dict.fromkeys(place for place in (scope.workspace, action.cwd) if place))
-    return SpawnFacts(tuple(programs), unwrapped.too_deep, volumes or ("/",), world.free_bytes)
+    return SpawnFacts(tuple(programs), unclear, volumes or ("/",), world.free_bytes)
 
 
 def conditions(members: Members) -> tuple[Condition[SpawnFacts], ...]:
@@ -95,6 +98,29 @@ def conditions(members: Members) -> tuple[Condition[SpawnFacts], ...]:
     elif "disk_path" in members:
         raise InvalidMatcher("`disk_path` means nothing alone; add `disk_free_min_gib`")
     return tuple(found)
+
+
+def shell_codes(action: ProcessSpawn) -> list[str]:
+    """The shell commands that the spawned program is given, as in ``sh -c``."""
+    return _peeled(action.argv)[1]
+
+
+def _peeled(words: Fields) -> tuple[list[tuple[Word, ...]], list[str], bool]:
+    """The vector and every one inside it, shell code inside it, and whether that is not all."""
+    vectors: list[tuple[Word, ...]] = []
+    codes: list[str] = []
+    unclear = False
+    pending = [(words, 0)]
+    while pending:
+        fields, depth = pending.pop(0)
+        vectors.append(tuple(field if is_known(field) else None for field in fields))
+        for inner in peel(fields, ""):
+            unclear = unclear or inner.trouble is not None or bool(inner.argv and depth >= DEPTH)
+            if inner.code:
+                codes.append(inner.code)
+            if inner.argv and depth < DEPTH:
+                pending.append((inner.argv, depth + 1))
+    return vectors, codes, unclear
 
 
 def _program(
