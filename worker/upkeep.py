@@ -209,14 +209,15 @@ def maintain_mirrors(services: Services) -> None:
 
 
 def retain(services: Services) -> None:
-    """Forget bodies, output tails and settled deliveries after their time."""
+    """Forget bodies, output tails, settled deliveries and the API's record after their time."""
     now = services.clock.now()
-    body_days = services.settings.storage.delivery_body_days
+    storage = services.settings.storage
     with services.store.write("retention") as tx:
         dropped = {
-            "bodies": sweeps.drop_bodies(tx, now - timedelta(days=body_days)),
+            "bodies": sweeps.drop_bodies(tx, now - timedelta(days=storage.delivery_body_days)),
             "outputs": sweeps.drop_output(tx, now - timedelta(days=OUTPUT_DAYS)),
             "deliveries": sweeps.drop_settled(tx, now - timedelta(days=DELIVERY_DAYS)),
+            "api_audit": sweeps.drop_api_audit(tx, now - timedelta(days=storage.api_audit_days)),
         }
     if any(dropped.values()):
         _log.info("retention", **dropped)

@@ -246,20 +246,22 @@ def _api(settings: Settings) -> Iterator[Finding]:
     if api.service_token is not None:
         tokens.append(("api.service_token", api.service_token))
     if api.mode == "open":
-        yield warning(
-            "api.mode",
-            "open ignores the configured tokens" if tokens else "open asks nobody who they are",
-            'set api.mode = "token"',
-        )
+        if _is_loopback(settings.server.bind):
+            yield warning(
+                "api.mode",
+                "open lets everybody on this machine read",
+                'set api.mode = "token", or accept that',
+            )
+        else:
+            yield error(
+                "api.mode",
+                f"open works on a loopback address only, and server.bind is {settings.server.bind}",
+                'set api.mode = "token", or server.bind = "127.0.0.1:8080"',
+            )
         if settings.billing.require_plan:
             yield warning(
                 "billing.require_plan", "means little with an open API", 'set api.mode = "token"'
             )
-    elif not tokens:
-        make = error if "mode" in api.model_fields_set else warning
-        yield make(
-            "api.mode", "token needs tokens, so the API answers nobody", "set api.service_token"
-        )
     for key, token in tokens:
         yield from _short(key, [token])
     if _twins(token.get_secret_value() for _, token in tokens):
@@ -327,6 +329,11 @@ def _twins(values: Iterable[object]) -> list[object]:
 def _one_of(known: Iterable[str]) -> str:
     names = sorted(known)
     return f"use one of: {', '.join(names)}" if names else "configure it first"
+
+
+def _is_loopback(bind: str) -> bool:
+    host = bind.rpartition(":")[0].strip("[]")
+    return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def _is_web_address(value: str) -> bool:

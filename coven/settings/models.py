@@ -206,6 +206,7 @@ class Storage(Section):
     """SQLite file; ``<state_dir>/coven.db`` when absent."""
     task_retention_days: int | None = Field(default=None, ge=1, le=3_650)
     delivery_body_days: int = Field(default=7, ge=1, le=365)
+    api_audit_days: int = Field(default=90, ge=1, le=3_650)
 
 
 class MemoryOverride(Section):

@@ -182,9 +182,12 @@ def test_a_good_configuration_has_nothing_to_say() -> None:
             'gardener.repos."o/n".schedule',
         ),
         ({"gardener": {"enabled": True, "exclude": ["a*b"]}}, "warning", "gardener.exclude"),
-        ({"api": {"mode": "token", "service_token": None}}, "error", "api.mode"),
-        ({"api": {"service_token": None}}, "warning", "api.mode"),
         ({"api": {"mode": "open"}}, "warning", "api.mode"),
+        (
+            {"api": {"mode": "open"}, "server": {"bind": "0.0.0.0:8080"}},
+            "error",
+            "api.mode",
+        ),
         ({"api": {"service_token": "short"}}, "warning", "api.service_token"),
         (
             {"api": {"tenants": [{"token": "service-0123456789abcdef", "installation_id": 1}]}},
@@ -219,6 +222,10 @@ def test_each_mistake_has_one_finding_with_a_next_step(
     findings = check_settings(config(**changes))
     assert [(f.level.value, f.key) for f in findings] == [(level, expected)]
     assert findings[0].next_step
+
+
+def test_an_api_without_tokens_here_is_fine_for_they_are_made_in_the_ledger() -> None:
+    assert check_settings(config(api={"mode": "token", "service_token": None})) == []
 
 
 def test_an_open_api_beside_paid_plans_is_worth_a_second_word() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from coven.api_tokens import TokenScope, digest_of, id_of
+from coven.errors import ConfigurationError
 from coven.settings.models import Api
 from coven.store import api_tokens
 from coven.store.engine import Store
@@ -100,7 +101,7 @@ def _configured(api: Api) -> list[tuple[str, Caller]]:
                 f"tenant:{tenant.installation_id}",
                 InstallationId(tenant.installation_id),
                 TokenScope.READ,
-                frozenset(RepoName.parse(name) for name in tenant.repos),
+                frozenset(_repo(name) for name in tenant.repos),
             ),
         )
         for tenant in api.tenants
@@ -109,3 +110,13 @@ def _configured(api: Api) -> list[tuple[str, Caller]]:
         secret = api.service_token.get_secret_value().strip()
         found.append((digest_of(secret), Caller("service", None, TokenScope.MEMORY_WRITE)))
     return found
+
+
+def _repo(name: str) -> RepoName:
+    # Leaving a bad name out could leave none, and none means all.
+    try:
+        return RepoName.parse(name)
+    except ValueError:
+        raise ConfigurationError(
+            f'api.tenants[].repos: {name[:80]!r} is no repository name; write "owner/name"'
+        ) from None
