@@ -5,11 +5,21 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from coven.memory.book import Decided, Entry, NewEntry, Person, Revoked, Source
+from coven.memory.book import (
+    Decided,
+    Entry,
+    EntryState,
+    NewEntry,
+    Person,
+    Revoked,
+    Source,
+    new_id,
+    text_hash,
+)
 from coven.memory.keys import MemoryKey
 from coven.store import book
 from coven.store.engine import Store
-from coven.values import RepoId, RepoName, TaskId, TrustScope
+from coven.values import InstallationId, RepoId, RepoName, TaskId, TrustScope
 from tests.ledger import NOW, REPO_ID, TENANT
 
 REPO = RepoName("octo", "demo")
@@ -17,6 +27,34 @@ ANN = Person(11, "ann")
 BEN = Person(12, "ben")
 RUN = TaskId("a" * 32)
 KEEP = timedelta(days=10)
+
+
+def entry(**changes: Any) -> Entry:
+    """An approved entry of ``acme/billing`` (555) in installation 42, as if read from the book."""
+    values: dict[str, Any] = {
+        "seq": 1,
+        "id": new_id(),
+        "installation_id": InstallationId(42),
+        "repo_id": RepoId(555),
+        "repo": RepoName("acme", "billing"),
+        "place": "conventions/x",
+        "summary": "Round half up.",
+        "state": EntryState.APPROVED,
+        "version": 1,
+        "source": Source.RUN,
+        "trust": TrustScope.MAINTAINER,
+        "decided_by_id": 11,
+        "decided_by_login": "ann",
+        "decided_at": NOW,
+        "created_at": NOW,
+        "updated_at": NOW,
+        "supplied": 0,
+        "cited": 0,
+    }
+    values = dict.fromkeys(Entry.__dataclass_fields__) | values | changes
+    scope = "repo" if values["repo_id"] else "tenant_shared"
+    values["text_hash"] = text_hash(values["place"], scope, values["summary"])
+    return Entry(**values)
 
 
 def new_entry(place: str = "conv/x", summary: str = "Round half up.", **changes: Any) -> NewEntry:

@@ -80,7 +80,7 @@ def _fix(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Result)
         task,
         attempt.familiar,
         voice,
-        with_memory(text, refusals(memory)),
+        with_memory(text, refusals(memory.judged)),
         conclusion=concluded(verdict),
         # Pull request work was queued on its head, and a Check Run can't move.
         head_sha=None if task.is_pull else anchor,
@@ -115,6 +115,7 @@ def _fix(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Result)
         ),
         attempt.closing(verdict.outcome),
         [surfacing for surfacing in wanted if surfacing],
+        memory=memory,
     )
 
 
@@ -165,6 +166,7 @@ def _question(attempt: Attempt, verdict: Verdict, result: Result) -> None:
         WAITING_FOR_ANSWER,
         ANSWER_PATIENCE,
         [surfacing for surfacing in (check, comment) if surfacing],
+        memory=memory_of(attempt, result),
         result_status=verdict.status,
         outcome=verdict.outcome,
         summary=question,
@@ -195,4 +197,5 @@ def _failed(attempt: Attempt, verdict: Verdict, result: Result | None) -> None:
             why=why,
             start_sha=attempt.start_sha,
         ),
+        memory=memory_of(attempt, result) if result is not None else None,
     )

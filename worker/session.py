@@ -16,7 +16,6 @@ from coven.errors import SecretFound
 from coven.github.models import Token
 from coven.github.roles import Role
 from coven.governance.wire import governed_write
-from coven.memory.policy import Grant
 from coven.redaction import Redactor
 from coven.services import Services
 from coven.settings.models import Familiar
@@ -24,7 +23,7 @@ from coven.store.tasks import Task
 from coven.values import Lane, Sha
 from worker.brief import build_brief
 from worker.lease import LeaseKeeper
-from worker.memory import granted
+from worker.memory import SessionMemory, hand_out
 from worker.profiles import Profile, profile_for
 from worker.runtime.backend import Backend
 from worker.runtime.choose import choose
@@ -58,7 +57,7 @@ class Prepared:
     push_token: Token | None
     branches_before: frozenset[str] | None
     """Branches of the familiar before a session that pushes by itself."""
-    memory: Grant
+    memory: SessionMemory
     """What the brief grants; what comes back is judged against this and nothing else."""
 
     def clean_up(self) -> None:
@@ -141,7 +140,7 @@ def _prepare(
             # Last of all, so that the session has as much of its hour as possible.
             push_token = tokens.mint(Role.PUSH)
             redactor = redactor.with_live(push_token.value)
-        memory = granted(settings, task)
+        memory = hand_out(services, task, redactor)
         brief = build_brief(
             task,
             familiar,
@@ -149,7 +148,8 @@ def _prepare(
             workspace,
             found,
             redactor=redactor,
-            memory_policy=memory.policy,
+            granted_memory=memory.supply.text,
+            memory_policy=memory.grant.policy,
         )
         governed_write(
             services.seam, workspace.brief_path, serialise(brief, redactor), point="brief.write"
@@ -197,7 +197,7 @@ def run(
                 settings,
                 workspace,
                 prepared.familiar,
-                memory_reads=bool(prepared.memory.policy.read_scopes),
+                memory_reads=bool(prepared.memory.grant.policy.read_scopes),
             )
         ),
         env=public,

@@ -21,6 +21,7 @@ from coven.surfacing import Surfacing
 from coven.values import Conclusion, Lane, TaskId, TaskState
 from coven.waiting import APPROVAL_PATIENCE, WAITING_FOR_APPROVAL
 from worker import memory_shown, reactions, show
+from worker.memory import MemoryReport, keep_report, note_report
 from worker.retry import jitter, next_attempt_at
 
 
@@ -32,13 +33,15 @@ def finish(
     wanted: Sequence[Surfacing],
     *,
     good: bool | None = None,
+    memory: MemoryReport | None = None,
 ) -> Task:
     """Running -> terminal, with what people see. Raises ``LeaseLost``.
 
-    ``good`` overrides what the state says about the reaction to the command.
+    ``good`` overrides what the state says about the reaction to the command. ``memory`` goes into
+    the book in the same transaction.
     """
     with services.store.write("task.finish") as tx:
-        ended = finish_in(services, tx, task, ending, attempt, wanted, good=good)
+        ended = finish_in(services, tx, task, ending, attempt, wanted, good=good, memory=memory)
     services.bell.publish(task.id)
     return ended
 
@@ -52,10 +55,14 @@ def finish_in(
     wanted: Sequence[Surfacing],
     *,
     good: bool | None = None,
+    memory: MemoryReport | None = None,
 ) -> Task:
     """:func:`finish` in a transaction of the caller, who rings for the publisher afterwards."""
     now = services.clock.now()
     token = _token(task)
+    if memory is not None:
+        # First, so that the ending is stored with the final decisions; a lost lease undoes it.
+        ending = keep_report(services, tx, task, memory, ending)
     ended = tasks.finish(task.installation_id, tx, task.id, token, now, ending)
     if ended is None:
         raise LeaseLost(f"task {task.id} is not ours any more")
@@ -195,6 +202,8 @@ def wait(
     waiting_for: str,
     patience: timedelta,
     wanted: Sequence[Surfacing],
+    *,
+    memory: MemoryReport | None = None,
     **facts: object,
 ) -> Task:
     """Running -> waiting, at the longest for ``patience``. Raises ``LeaseLost``."""
@@ -207,6 +216,8 @@ def wait(
         if waiting is None:
             raise LeaseLost(f"task {task.id} is not ours any more")
         attempts.finish(task.installation_id, tx, task.id, token, now, attempt)
+        if memory is not None:
+            note_report(services, tx, waiting, memory)
         show.desire_all(tx, waiting, wanted, now)
     services.bell.publish(task.id)
     return waiting

@@ -268,7 +268,8 @@ class Activity:
     target: str | None
     scope: str
     outcome: str
-    """``accepted``, ``unknown`` (nothing is there to read), or ``rejected:<reason>``."""
+    """``accepted``, ``unknown`` (nothing is there to read), ``not_kept`` (a proposal of a session
+    that came to no result), or ``rejected:<reason>``."""
     at: datetime
 
 

@@ -32,6 +32,7 @@ def record(grant: Grant | None, judged: Judged) -> dict[str, Any]:
                 "approval": each.approval,
                 "alarm": each.alarm,
                 "detail": each.detail,
+                "entry": each.entry,
             }
             for each in judged.decisions
         ],
@@ -53,6 +54,9 @@ def refusals(judged: Judged) -> list[tuple[str, int, list[tuple[str, int]]]]:
 
 
 def cited(judged: Judged) -> list[str]:
-    """Accepted reads, each once, in the order of the report."""
+    """Accepted reads of what the book has, each once, in the order of the report.
+
+    A key that nothing stands at is no entry, whatever the runtime says.
+    """
     reads = judged.of(Kind.READ, accepted=True)
-    return list(dict.fromkeys(each.target for each in reads if each.target))
+    return list(dict.fromkeys(each.target for each in reads if each.target and each.entry))

@@ -7,12 +7,13 @@ not; that a part of it is refused never speaks against the review itself. Source
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from coven.contract.memory import MemoryPolicy, MemoryProposal, MemoryRead, MemoryUsed
+from coven.memory.book import SUMMARY_CHARS, Entry
 from coven.memory.keys import KeyPrefix, MemoryKey
 from coven.memory.pii import personal_data
 from coven.memory.policy import Grant
@@ -64,6 +65,8 @@ class Decision:
     alarm: bool = False
     """The runtime used memory that it was never granted."""
     detail: str | None = None
+    entry: str | None = None
+    """Id of the entry in the book that it is about; None when the book has none."""
 
     @property
     def accepted(self) -> bool:
@@ -94,15 +97,18 @@ def judge_memory(
     denied: Sequence[str] | None,
     redactor: Redactor,
     now: datetime,
+    known: Mapping[str, Entry] | None = None,
 ) -> Judged:
     """Decide on every entry of ``report``. Never raises for what a report says.
 
     ``grant`` is what was sent, None if nothing was. ``denied`` is what is revoked by now, on top
-    of what the policy said; None when that can't be read, which refuses everything.
+    of what the policy said; None when that can't be read, which refuses everything. ``known`` are
+    the entries of the book that reported reads stand for, by key or id as it was reported.
     """
     if report is None:
         return Judged((), now)
-    return Judged(tuple(_Judge(grant, report, denied, redactor).decisions()), now)
+    judge = _Judge(grant, report, denied, redactor, known or {})
+    return Judged(tuple(judge.decisions()), now)
 
 
 class _Judge:
@@ -112,8 +118,10 @@ class _Judge:
         report: MemoryUsed,
         denied: Sequence[str] | None,
         redactor: Redactor,
+        known: Mapping[str, Entry],
     ) -> None:
         self._report = report
+        self._known = known
         self._policy: MemoryPolicy | None = None
         self._writer = grant.writer if grant is not None else TrustScope.EXTERNAL
         self._redactor = redactor
@@ -155,7 +163,8 @@ class _Judge:
             )
 
     def _read(self, index: int, read: MemoryRead) -> Decision:
-        key, reason, detail = self._address(read.id, read.scope)
+        entry = self._known.get(read.id)
+        key, reason, detail = self._address(entry.key if entry else read.id, read.scope)
         policy = self._policy
         if policy is None:
             reason = Reason.POLICY_DISABLED
@@ -169,6 +178,7 @@ class _Judge:
             reason,
             alarm=reason is not None and reason is not Reason.PII,
             detail=detail,
+            entry=entry.id if entry is not None and reason is None else None,
         )
 
     def _proposal(self, index: int, proposal: MemoryProposal) -> Decision:
@@ -186,6 +196,8 @@ class _Judge:
             reason, detail = Reason.PII, found
         if reason is None and not proposal.summary.strip():
             reason, detail = Reason.LOW_CONFIDENCE, "says nothing"
+        if reason is None and len(proposal.summary) > SUMMARY_CHARS:
+            reason, detail = Reason.LOW_CONFIDENCE, f"longer than {SUMMARY_CHARS} characters"
         return Decision(
             Kind.PROPOSED,
             index,

@@ -82,19 +82,16 @@ def record(
     task_id: TaskId,
     repo_id: RepoId,
     attempt: int,
-    decisions: Iterable[tuple[Decision, str | None]],
+    decisions: Sequence[Decision],
     now: datetime,
 ) -> None:
     """Note what a run reported and what was decided, each with the entry it is about.
 
     Accepted reads of entries that are there count as citations, once per task.
     """
-    judged = list(decisions)
     before = set(_entries_of(installation, tx, task_id, "read"))
     read = {
-        entry_id
-        for decision, entry_id in judged
-        if entry_id and decision.kind is Kind.READ and decision.accepted
+        each.entry for each in decisions if each.entry and each.kind is Kind.READ and each.accepted
     }
     _insert(
         tx,
@@ -103,15 +100,15 @@ def record(
                 "installation_id": installation,
                 "repo_id": room(repo_id),
                 "task_id": task_id,
-                "op": decision.kind.value,
-                "ordinal": f"{attempt}:{decision.index}",
-                "entry_id": entry_id,
-                "target": decision.target,
-                "scope": decision.scope,
-                "outcome": _outcome(decision, entry_id),
+                "op": each.kind.value,
+                "ordinal": f"{attempt}:{each.index}",
+                "entry_id": each.entry,
+                "target": each.target,
+                "scope": each.scope,
+                "outcome": _outcome(each),
                 "at": now,
             }
-            for decision, entry_id in judged
+            for each in decisions
         ],
     )
     for ids in _batches(sorted(read - before)):
@@ -215,11 +212,11 @@ def activity(
     return [activity_of(row) for row in tx.execute(query.order_by(_a.seq.desc()).limit(limit))]
 
 
-def _outcome(decision: Decision, entry_id: str | None) -> str:
+def _outcome(decision: Decision) -> str:
     if decision.reason is not None:
         return f"rejected:{decision.reason}"
-    if decision.kind is Kind.READ and entry_id is None:
-        return "unknown"
+    if decision.entry is None:
+        return "unknown" if decision.kind is Kind.READ else "not_kept"
     return "accepted"
 
 

@@ -79,8 +79,10 @@ def test_an_honest_report_within_the_grant_is_accepted_and_written_down(
     run = reviewed(repo, pull, "vera")
     assert run["annotations"]
     summary = run["output"]["summary"]
-    assert f"| Memory read | `{key}` |" in summary
-    assert "**Memory:**" not in summary
+    # Nothing stands there in the book, so it is not cited as an entry.
+    assert "| Memory read |" not in summary
+    assert f"- `{key}` · **used**, not kept here" in summary
+    assert "refused" not in summary
 
     memory = memory_of(product, repo, "vera")
     policy = memory["policy"]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from coven.contract.memory import MemoryProposal, MemoryRead, MemoryUsed
+from coven.memory.book import Entry
 from coven.memory.policy import Grant, grant_for
 from coven.memory.record import cited, record, refusals
 from coven.memory.validation import Judged, Kind, Reason, judge_memory
@@ -23,6 +24,7 @@ from coven.settings.models import Memory, Settings
 from coven.texts import CheckText, Voice, Work
 from coven.texts_review import Links, ReviewReport, check_review, memory_line, with_memory
 from coven.values import TrustScope
+from tests.memory_book import entry
 from tests.unit.test_memory_policy import FACTS, ON
 
 CORPUS = Path(__file__).parents[1] / "fixtures" / "memory" / "reports.json"
@@ -44,8 +46,10 @@ def grant_of(case: dict[str, Any]) -> Grant:
     return grant_for(Settings(memory=memory), facts, case["sent"])
 
 
-def judge(report: MemoryUsed, grant: Grant | None = None) -> Judged:
-    return judge_memory(grant or grant_for(ON, FACTS, ()), report, (), REDACTOR, NOW)
+def judge(
+    report: MemoryUsed, grant: Grant | None = None, known: dict[str, Entry] | None = None
+) -> Judged:
+    return judge_memory(grant or grant_for(ON, FACTS, ()), report, (), REDACTOR, NOW, known)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +130,31 @@ def test_nothing_is_accepted_that_was_not_granted(
             assert each.approval == "pending"
 
 
+def test_only_what_the_book_has_is_cited_by_key_or_by_id() -> None:
+    here, other = entry(place="conventions/x"), entry(place="conventions/y")
+    report = MemoryUsed(
+        enabled=True,
+        read=tuple(
+            MemoryRead(id=each, scope="repo")
+            for each in (MINE, other.id, f"{MINE}/made-up", "M-00000000")
+        ),
+    )
+    found = judge(report, known={MINE: here, other.id: other})
+    assert cited(found) == [here.key, other.key]
+    assert [each.entry for each in found.decisions] == [here.id, other.id, None, None]
+    assert [each.reason for each in found.decisions] == [None, None, None, Reason.NOT_ADDRESSABLE]
+    assert len(found.alarms) == 1
+
+
+def test_a_text_too_long_to_be_a_fact_is_refused() -> None:
+    proposals = tuple(
+        MemoryProposal(key=MINE, summary="x " * n, scope="repo", approval="pending")
+        for n in (1_000, 1_001)
+    )
+    found = judge(MemoryUsed(enabled=True, proposed=proposals))
+    assert [each.reason for each in found.decisions] == [None, Reason.LOW_CONFIDENCE]
+
+
 def test_ten_thousand_entries_are_judged_well_within_a_second() -> None:
     report = MemoryUsed(
         enabled=True,
@@ -154,7 +183,8 @@ def test_the_check_run_cites_what_was_read_and_counts_what_was_refused() -> None
             MemoryProposal(key=MINE, summary="x", scope="repo", approval="auto"),
         ),
     )
-    found = judge(report)
+    known = {f"{MINE}{n}": entry(place=f"conventions/x{n}") for n in range(1, 15)}
+    found = judge(report, known=known)
     shown = ReviewReport(
         summary="Fine.",
         evidence="complete",

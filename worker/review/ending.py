@@ -13,10 +13,8 @@ from coven.contract.exit_codes import Verdict
 from coven.contract.result import Result
 from coven.github.models import PullRequest
 from coven.github.repo_client import RepoClient
-from coven.memory.policy import Grant
 from coven.memory.record import KEY as MEMORY
 from coven.memory.record import cited, record, refusals
-from coven.memory.validation import Judged
 from coven.publication import (
     DEEPEN_BUTTON,
     FIX_BUTTON,
@@ -35,7 +33,7 @@ from coven.texts_review import FindingText, Links, ReviewReport
 from coven.values import Conclusion, Lane, Severity, SurfaceKind, SurfaceState, TaskState
 from worker import settle, show
 from worker.attempt import Attempt
-from worker.memory import judged
+from worker.memory import MemoryReport, judged
 from worker.requeue_head import queue_new_head
 from worker.review import report as reports
 from worker.review.conclusion import concluded_review
@@ -54,13 +52,15 @@ def conclude_review(attempt: Attempt, client: RepoClient, verdict: Verdict, resu
     task, services = attempt.task, attempt.services
     pull = client.pull(task.thread)
     if pull.head_sha != task.head_sha:
-        _stale(attempt, verdict, pull)
+        _stale(attempt, verdict, result, pull)
         return
     policy = services.settings.review.for_repo(task.repo)
     earlier = _earlier_reviews(services, task)
     reviewed = _judge(attempt, result, policy, earlier)
     memory = memory_of(attempt, result)
-    report = replace(reviewed.report, memory_read=cited(memory), memory_refused=refusals(memory))
+    report = replace(
+        reviewed.report, memory_read=cited(memory.judged), memory_refused=refusals(memory.judged)
+    )
     voice, work = voice_of(services.settings, attempt.familiar, task), work_of(task)
     check = check_run(
         task,
@@ -96,6 +96,7 @@ def conclude_review(attempt: Attempt, client: RepoClient, verdict: Verdict, resu
         ),
         attempt.closing(verdict.outcome),
         [surfacing for surfacing in wanted if surfacing],
+        memory=memory,
     )
 
 
@@ -110,24 +111,18 @@ def with_actions(surfacing: Surfacing, actions: tuple[CheckAction, ...]) -> Surf
     return Surfacing(surfacing.kind, surfacing.subject, content)
 
 
-def memory_of(attempt: Attempt, result: Result) -> Judged:
+def memory_of(attempt: Attempt, result: Result) -> MemoryReport:
     """The decisions on the memory report, which stand beside the review and never against it."""
-    found = judged(_grant(attempt), result, attempt.redactor, attempt.services.clock.now())
-    if found.alarms:
-        _log.error("memory_read_beyond_grant", task=attempt.task.id, entries=len(found.alarms))
-    return found
+    memory = attempt.prepared.memory if attempt.prepared is not None else None
+    return judged(attempt.services, attempt.task, memory, result, attempt.redactor, attempt.number)
 
 
-def masked(attempt: Attempt, result: Result, memory: Judged) -> dict[str, Any]:
+def masked(attempt: Attempt, result: Result, memory: MemoryReport) -> dict[str, Any]:
     """The result as it is stored, with the decisions on memory in place of the raw report."""
     raw: dict[str, Any] = result.model_dump(mode="json", exclude={"memory_used"})
     if result.memory_used is not None:
-        raw[MEMORY] = record(_grant(attempt), memory)
+        raw[MEMORY] = record(memory.grant, memory.judged)
     return {key: attempt.redactor.tree(value) for key, value in raw.items()}
-
-
-def _grant(attempt: Attempt) -> Grant | None:
-    return attempt.prepared.memory if attempt.prepared is not None else None
 
 
 def is_serious(severity: Severity, policy: ReviewPolicy) -> bool:
@@ -257,7 +252,7 @@ def _links(services: Services, attempt: Attempt) -> Links:
     )
 
 
-def _stale(attempt: Attempt, verdict: Verdict, pull: PullRequest) -> None:
+def _stale(attempt: Attempt, verdict: Verdict, result: Result, pull: PullRequest) -> None:
     task, services = attempt.task, attempt.services
     why = (
         f"Reviewed `{task.head_sha}`, but the head is now `{pull.head_sha}`. "
@@ -278,5 +273,6 @@ def _stale(attempt: Attempt, verdict: Verdict, pull: PullRequest) -> None:
             why=why,
             next_step="The new head is reviewed on its own; ask for a review if it is not.",
         ),
+        memory=memory_of(attempt, result),
     )
     queue_new_head(services, task, pull)
