@@ -31,7 +31,7 @@ from worker.recheck import permission_of
 MAX_IDS = 20
 """Ids that one command answers."""
 
-_ID = re.compile(r"[`*_(\[]*([ME])-([0-9A-Za-z]{8})[`*_)\].]*\Z")
+_ID = re.compile(r"[`*_(\[]*([ME])-([0-9A-Z]{8})[`*_)\].]*\Z", re.IGNORECASE | re.ASCII)
 _BETWEEN = re.compile(r"[\s,;]+")
 
 
