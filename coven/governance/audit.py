@@ -7,6 +7,7 @@ is signed, nobody without the service's key can write them anew; because heads a
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import secrets
@@ -18,6 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from coven.errors import GovernanceRefused, StoreUnavailable
+from coven.governance.locked import locked
 from coven.governance.signing import AUDIT_DOMAIN, PublicKeys, Signer
 from coven.governance.strict_json import canonical
 from coven.redaction import Redactor
@@ -131,10 +133,20 @@ class Recorder:
     def commit(self, events: Sequence[Event], now: datetime) -> tuple[int, bytes]:
         """Write and commit. Raises ``GovernanceRefused``: what isn't on record doesn't happen."""
         try:
-            with self._store.write("audit.commit") as tx:
+            with self._turn(), self._store.write("audit.commit") as tx:
                 return append(tx, self.signer, events, now)
-        except (StoreUnavailable, chain.ChainBroken, ValueError) as error:
+        except (StoreUnavailable, chain.ChainBroken, ValueError, OSError) as error:
             raise audit_unavailable(error) from error
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """SQLite's writers poll, and one of many may starve; a file lock lets them queue."""
+        folder = self._store.folder
+        if folder is None:
+            yield
+            return
+        with locked(folder / ".audit.lock"):
+            yield
 
 
 def audit_unavailable(error: Exception) -> GovernanceRefused:
