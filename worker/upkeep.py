@@ -5,6 +5,7 @@ Each job takes its beat row first, so two beats (or two replicas) run it once pe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,7 +14,7 @@ import structlog
 
 from coven.errors import LeaseLost, StoreUnavailable
 from coven.services import Services
-from coven.store import attempts, beats, sweeps, tasks
+from coven.store import attempts, beats, book_sweeps, sweeps, tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.tasks import Ending, Task
 from coven.values import Conclusion, Lane, TaskState, new_token
@@ -223,6 +224,22 @@ def retain(services: Services) -> None:
         _log.info("retention", **dropped)
 
 
+def retain_memory(services: Services) -> None:
+    """End entries whose time is over; forget activity and ended texts after theirs."""
+    now, days = services.clock.now(), services.settings.memory.retention_days
+    counts: Counter[str] = Counter()
+    more = True
+    while more:
+        with services.store.write("retention.memory") as tx:
+            step = {"expired": book_sweeps.expire(tx, now)}
+            if days is not None:
+                step |= book_sweeps.drop(tx, now - timedelta(days=days))
+        counts.update(step)
+        more = any(step.values())
+    if counts.total():
+        _log.info("memory_retention", **counts)
+
+
 JOBS: tuple[Job, ...] = (
     Job("dispatch", 3.0, dispatch),
     Job("publish", 3.0, publish),
@@ -230,5 +247,6 @@ JOBS: tuple[Job, ...] = (
     Job("limits", 5.0, limits.settle_all),
     Job("settle_idle", 30.0, settle_idle),
     Job("retain", 3600.0, retain),
+    Job("retain_memory", 3600.0, retain_memory),
     Job("maintain_mirrors", 6 * 3600.0, maintain_mirrors),
 )

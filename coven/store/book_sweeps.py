@@ -20,7 +20,7 @@ def expire(tx: Tx, now: datetime, limit: int = 500) -> int:
     due = select(e.seq).where(e.state.in_(_OPEN), e.expires_at <= now).order_by(e.seq).limit(limit)
     rows = tx.execute(
         update(memory_entries)
-        .where(e.seq.in_(due), e.state.in_(_OPEN))
+        .where(e.seq.in_(due), e.state.in_(_OPEN), e.expires_at <= now)
         .values(state=EntryState.EXPIRED, updated_at=now)
         .returning(*ENTRY_FIELDS)
     ).all()
