@@ -129,8 +129,8 @@ def _citations(view: MemoryView, pages: Pages) -> str | None:
     total = len(view.cited) + len(view.elsewhere)
     if not total:
         return None
-    lead = f"**Memory:** {count(len(view.cited), 'entry').replace('entrys', 'entries')} supplied"
-    lead += f", {used} reported as used."
+    given = "1 entry" if len(view.cited) == 1 else f"{len(view.cited)} entries"
+    lead = f"**From memory:** {given} supplied, {used} reported as used."
     rows = [
         f"- {_id(cited.entry, pages)}: {_summary(cited.entry, view)} · "
         f"{standing(cited.entry)} · {'**used**' if cited.used else 'supplied'}"

@@ -113,8 +113,6 @@ class ReviewReport:
     fixed: Sequence[EarlierText] = ()
     unseen: Sequence[EarlierText] = ()
     """Shown earlier and not looked at this time."""
-    memory_read: Sequence[str] = ()
-    """Keys of memory that the run was granted and says it used."""
     memory_refused: Sequence[Refused] = ()
 
     @property
@@ -302,8 +300,6 @@ def _evidence_table(work: Work, report: ReviewReport) -> str:
         ("Attempts", str(report.attempts)),
         ("Duration", duration(report.seconds)),
     ]
-    if report.memory_read:
-        rows.insert(3, ("Memory read", _names(report.memory_read)))
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
     return f"| Evidence | {report.evidence} |\n| --- | --- |\n{table}"
 

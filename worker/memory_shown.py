@@ -52,30 +52,27 @@ def pages_of(services: Services, task: Task) -> Pages:
 
 def view_of(services: Services, tx: Tx, task: Task) -> MemoryView:
     """What one piece of work was given, used and proposed."""
-    lines = list(book.of_task(task.installation_id, tx, task.id))
-    supplied: dict[str, Entry] = {}
-    used: dict[str, Entry] = {}
-    proposed: dict[str, Entry] = {}
-    elsewhere: dict[str, None] = {}
-    for line in lines:
-        entry, said = line.entry, line.activity
-        if said.op == "read" and said.outcome == "unknown" and said.target:
-            elsewhere[said.target] = None
-        if entry is None or said.outcome != "accepted":
-            continue
-        {"supplied": supplied, "read": used, "proposed": proposed}.get(said.op, {})[entry.id] = (
-            entry
-        )
+    supplied = _entries(tx, task, "supplied")
+    used = _entries(tx, task, "read")
+    proposed = _entries(tx, task, "proposed")
+    unknown = book.of_task(
+        task.installation_id, tx, task.id, ops=("read",), outcome="unknown", limit=IN_CHECK + 1
+    )
     base = services.settings.server.public_url
     return MemoryView(
         pending=[each for each in proposed.values() if each.state is EntryState.PENDING],
         decided=[each for each in proposed.values() if each.state is not EntryState.PENDING],
         cited=[Cited(each, each.id in used) for each in (supplied | used).values()],
-        elsewhere=list(elsewhere),
+        elsewhere=list(dict.fromkeys(filter(None, (each.activity.target for each in unknown)))),
         public=not task.repo_private,
         page=f"{base.rstrip('/')}/ops/tasks/{task.id}/memory" if base else None,
         listed=IN_CHECK,
     )
+
+
+def _entries(tx: Tx, task: Task, op: str) -> dict[str, Entry]:
+    lines = book.of_task(task.installation_id, tx, task.id, ops=(op,), outcome="accepted")
+    return {line.entry.id: line.entry for line in lines if line.entry is not None}
 
 
 def pending_on_thread(tx: Tx, task: Task) -> list[Entry]:
@@ -87,12 +84,7 @@ def pending_on_thread(tx: Tx, task: Task) -> list[Entry]:
     if len(here) < len(waiting):
         # The same text may have been proposed on another thread before.
         on_thread = tasks.on_thread(tenant, tx, task.repo_id, task.thread, LOOK_BACK)
-        again = {
-            line.entry.id
-            for each in on_thread
-            for line in book.of_task(tenant, tx, each.id)
-            if line.entry is not None and line.activity.op == "proposed"
-        }
+        again = {entry_id for each in on_thread for entry_id in _entries(tx, each, "proposed")}
         here = [each for each in waiting if each.thread == task.thread or each.id in again]
     return here[::-1]
 
@@ -113,8 +105,8 @@ def refresh(services: Services, tx: Tx, entries: Sequence[Entry]) -> list[TaskId
     """
     sources: dict[TaskId, Task] = {}
     for entry in entries:
-        for line in book.tasks_of(entry.installation_id, tx, entry.id):
-            if line.op == "proposed" and line.task_id not in sources:
+        for line in book.tasks_of(entry.installation_id, tx, entry.id, ops=("proposed",)):
+            if line.task_id not in sources:
                 found = tasks.get(entry.installation_id, tx, line.task_id)
                 if found is not None:
                     sources[found.id] = found

@@ -51,12 +51,3 @@ def refusals(judged: Judged) -> list[tuple[str, int, list[tuple[str, int]]]]:
         if refused:
             found.append((kind.value, len(refused), reasons.most_common()))
     return found
-
-
-def cited(judged: Judged) -> list[str]:
-    """Accepted reads of what the book has, each once, in the order of the report.
-
-    A key that nothing stands at is no entry, whatever the runtime says.
-    """
-    reads = judged.of(Kind.READ, accepted=True)
-    return list(dict.fromkeys(each.target for each in reads if each.target and each.entry))

@@ -170,9 +170,18 @@ def of_task(
     *,
     after: int | None = None,
     limit: int = 500,
+    ops: Sequence[str] = (),
+    outcome: str | None = None,
 ) -> list[Line]:
-    """Which memory shaped a run, in the order in which it was written down."""
+    """Which memory shaped a run, in the order in which it was written down.
+
+    ``ops`` and ``outcome`` narrow it: a report may hold thousands of lines of another kind.
+    """
     query = _lines().where(_a.installation_id == installation, _a.task_id == task_id)
+    if ops:
+        query = query.where(_a.op.in_(ops))
+    if outcome is not None:
+        query = query.where(_a.outcome == outcome)
     if after is not None:
         query = query.where(_a.seq > after)
     return [_line(row) for row in tx.execute(query.order_by(_a.seq).limit(limit))]
@@ -185,11 +194,14 @@ def tasks_of(
     *,
     after: int | None = None,
     limit: int = 100,
+    ops: Sequence[str] = (),
 ) -> list[Activity]:
     """Which runs an entry was handed to, used by, or proposed by; newest first."""
     query = select(*ACTIVITY_FIELDS).where(
         _a.installation_id == installation, _a.entry_id == entry_id
     )
+    if ops:
+        query = query.where(_a.op.in_(ops))
     if after is not None:
         query = query.where(_a.seq < after)
     return [activity_of(row) for row in tx.execute(query.order_by(_a.seq.desc()).limit(limit))]

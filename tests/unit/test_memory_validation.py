@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
 from coven.contract.memory import MemoryProposal, MemoryRead, MemoryUsed
 from coven.memory.book import Entry
 from coven.memory.policy import Grant, grant_for
-from coven.memory.record import cited, record, refusals
+from coven.memory.record import record, refusals
 from coven.memory.validation import Judged, Kind, Reason, judge_memory
 from coven.redaction import Redactor
 from coven.settings.models import Memory, Settings
@@ -140,7 +139,6 @@ def test_only_what_the_book_has_is_cited_by_key_or_by_id() -> None:
         ),
     )
     found = judge(report, known={MINE: here, other.id: other})
-    assert cited(found) == [here.key, other.key]
     assert [each.entry for each in found.decisions] == [here.id, other.id, None, None]
     assert [each.reason for each in found.decisions] == [None, None, None, Reason.NOT_ADDRESSABLE]
     assert len(found.alarms) == 1
@@ -174,17 +172,15 @@ def test_ten_thousand_entries_are_judged_well_within_a_second() -> None:
     assert all(each.accepted for each in found.decisions)
 
 
-def test_the_check_run_cites_what_was_read_and_counts_what_was_refused() -> None:
+def test_the_check_run_counts_what_was_refused() -> None:
     report = MemoryUsed(
         enabled=True,
-        read=tuple(MemoryRead(id=f"{MINE}{n}", scope="repo") for n in (1, 1, *range(2, 15))),
         proposed=(
             MemoryProposal(key="../x", summary="x", scope="repo", approval="auto"),
             MemoryProposal(key=MINE, summary="x", scope="repo", approval="auto"),
         ),
     )
-    known = {f"{MINE}{n}": entry(place=f"conventions/x{n}") for n in range(1, 15)}
-    found = judge(report, known=known)
+    found = judge(report)
     shown = ReviewReport(
         summary="Fine.",
         evidence="complete",
@@ -196,16 +192,11 @@ def test_the_check_run_cites_what_was_read_and_counts_what_was_refused() -> None
         tests=[],
         limitations=[],
         no_findings_reason="All is well.",
-        memory_read=cited(found),
         memory_refused=refusals(found),
     )
     work = Work("review", 7, True, "T", "a" * 40)
     summary = check_review(Voice("Cody", "cody-familiar"), work, shown, Links()).summary
-    assert f"| Memory read | `{MINE}1`, `{MINE}2`," in summary
-    assert "and 4 more" in summary
     assert "2 proposals refused (1 `not_addressable`, 1 `approval_required`)." in summary
-    rendered = MarkdownIt("gfm-like", {"linkify": False}).render(summary)
-    assert "<td>Memory read</td>" in rendered
 
 
 def test_a_run_that_kept_to_its_grant_is_not_mentioned() -> None:

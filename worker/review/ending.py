@@ -14,7 +14,7 @@ from coven.contract.result import Result
 from coven.github.models import PullRequest
 from coven.github.repo_client import RepoClient
 from coven.memory.record import KEY as MEMORY
-from coven.memory.record import cited, record, refusals
+from coven.memory.record import record, refusals
 from coven.publication import (
     DEEPEN_BUTTON,
     FIX_BUTTON,
@@ -58,9 +58,7 @@ def conclude_review(attempt: Attempt, client: RepoClient, verdict: Verdict, resu
     earlier = _earlier_reviews(services, task)
     reviewed = _judge(attempt, result, policy, earlier)
     memory = memory_of(attempt, result)
-    report = replace(
-        reviewed.report, memory_read=cited(memory.judged), memory_refused=refusals(memory.judged)
-    )
+    report = replace(reviewed.report, memory_refused=refusals(memory.judged))
     voice, work = voice_of(services.settings, attempt.familiar, task), work_of(task)
     check = check_run(
         task,
