@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coven import texts_tenancy
 from coven.services import Services
-from coven.store import holds, installations, sweeps, turns, usage
+from coven.store import holds, installations, purges, sweeps, turns, usage
 from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
 from coven.store.turns import Allow
@@ -60,12 +60,14 @@ def settle_all(services: Services) -> None:
 
 
 def _refuse(services: Services, tx: Tx, tenant: InstallationId, refusal: str) -> list[TaskId]:
-    touched = []
-    for task in holds.due(tenant, tx, services.clock.now(), BATCH):
+    touched, now = [], services.clock.now()
+    for task in holds.due(tenant, tx, now, BATCH):
         ending = Ending(TaskState.CANCELLED, refusal, detail=refusal)
         if refusal in (installations.SUSPENDED, installations.DELETED):
-            # Nothing may be shown there any more.
-            holds.end_silently(tenant, tx, task, ending, services.clock.now())
+            # Nothing may be shown there any more. What came late is to be purged like the rest.
+            if refusal == installations.DELETED:
+                purges.request(tenant, tx, "work came after the App was uninstalled", now)
+            holds.end_silently(tenant, tx, task, ending, now)
             continue
         _end(
             services, tx, task, ending, "No plan", texts_tenancy.NO_PLAN, texts_tenancy.NO_PLAN_STEP

@@ -10,6 +10,7 @@ from celery import signals
 from coven.errors import CovenError
 from coven.services import Services
 from coven.store import sweeps
+from worker.purge import forget_gone
 from worker.runtime.choose import choose
 from worker.runtime.container import Container
 from worker.runtime.orphans import sweep_containers, sweep_orphans
@@ -34,8 +35,9 @@ def sweep_leftovers(services: Services) -> None:
         with services.store.read() as tx:
             present -= sweeps.leased(tx, services.clock.now())
     removed = workspaces.sweep(present)
-    if killed or removed:
-        _log.warning("leftovers_swept", processes=killed, workspaces=removed)
+    forgotten = forget_gone(services)
+    if killed or removed or forgotten:
+        _log.warning("leftovers_swept", processes=killed, workspaces=removed, tenants=forgotten)
 
 
 def sweep_regularly(services: Services) -> None:

@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
 from coven.errors import LeaseLost, StoreUnavailable
 from coven.services import Services
-from coven.store import attempts, beats, book_sweeps, sweeps, tasks
+from coven.store import attempts, beats, book_sweeps, recoveries, sweeps, tasks
 from coven.store.attempts import AttemptEnd
+from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
 from coven.values import Conclusion, Lane, TaskState, new_token
 from worker import limits, settle, show
+from worker.purge import purge_due
+from worker.reconcile import reconcile, recover
 from worker.settle import Stop
 from worker.workspace.checkout import Workspaces
 from worker.workspace.upkeep import all_mirrors, maintain
@@ -210,17 +213,34 @@ def maintain_mirrors(services: Services) -> None:
 
 
 def retain(services: Services) -> None:
-    """Forget bodies, output tails, settled deliveries and the API's record after their time."""
-    now = services.clock.now()
-    storage = services.settings.storage
-    with services.store.write("retention") as tx:
-        dropped = {
-            "bodies": sweeps.drop_bodies(tx, now - timedelta(days=storage.delivery_body_days)),
-            "outputs": sweeps.drop_output(tx, now - timedelta(days=OUTPUT_DAYS)),
-            "deliveries": sweeps.drop_settled(tx, now - timedelta(days=DELIVERY_DAYS)),
-            "api_audit": sweeps.drop_api_audit(tx, now - timedelta(days=storage.api_audit_days)),
-        }
-    if any(dropped.values()):
+    """Forget bodies, output tails, ended tasks, settled deliveries and records after their time.
+
+    In batches, each a transaction of its own: nothing else waits for long.
+    """
+    now, storage = services.clock.now(), services.settings.storage
+
+    def ago(days: int) -> datetime:
+        return now - timedelta(days=days)
+
+    rules: dict[str, Callable[[Tx], int]] = {
+        "bodies": lambda tx: sweeps.drop_bodies(tx, ago(storage.delivery_body_days)),
+        "outputs": lambda tx: sweeps.drop_output(tx, ago(OUTPUT_DAYS)),
+        "deliveries": lambda tx: sweeps.drop_settled(tx, ago(DELIVERY_DAYS)),
+        "api_audit": lambda tx: sweeps.drop_api_audit(tx, ago(storage.api_audit_days)),
+        "recoveries": lambda tx: recoveries.forget(tx, ago(DELIVERY_DAYS)),
+    }
+    if storage.task_retention_days is not None:
+        kept = storage.task_retention_days
+        rules["tasks"] = lambda tx: sweeps.drop_tasks(tx, ago(kept))
+    dropped: Counter[str] = Counter()
+    for name, drop in rules.items():
+        more = True
+        while more:
+            with services.store.write("retention") as tx:
+                removed = drop(tx)
+            dropped[name] += removed
+            more = removed > 0
+    if dropped.total():
         _log.info("retention", **dropped)
 
 
@@ -246,6 +266,9 @@ JOBS: tuple[Job, ...] = (
     Job("reap", 5.0, reap),
     Job("limits", 5.0, limits.settle_all),
     Job("settle_idle", 30.0, settle_idle),
+    Job("purge", 15.0, purge_due),
+    Job("recover", 300.0, recover),
+    Job("reconcile", 3600.0, reconcile),
     Job("retain", 3600.0, retain),
     Job("retain_memory", 3600.0, retain_memory),
     Job("maintain_mirrors", 6 * 3600.0, maintain_mirrors),

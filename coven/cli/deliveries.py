@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from coven.cli import ledger
+from coven.bootstrap import build_services
+from coven.cli import exits, ledger
 from coven.cli.context import ConfigOption, JsonOption, opened_store
 from coven.cli.output import show_json, show_table
+from coven.recovery import recover_deliveries
+from coven.settings.loader import load_settings
+from coven.tenancy import redelivery
 
 app = typer.Typer(help="Look at webhook deliveries.", no_args_is_help=True)
 
@@ -46,3 +51,56 @@ def list_(
         ],
         "No deliveries.",
     )
+
+
+@app.command("recover")
+def recover(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Look at the whole window, not only at what is new.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what is missing and ask for nothing.")
+    ] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Have deliveries sent again that GitHub could not deliver; upkeep does it every 5 minutes."""
+    services = build_services(load_settings(config))
+    try:
+        done = recover_deliveries(
+            services.store,
+            services.github,
+            services.clock,
+            redelivery.window(services.settings.github.api_base_url),
+            everything=everything,
+            dry_run=dry_run,
+            progress=lambda line: print(line, file=sys.stderr, flush=True),
+        )
+    finally:
+        services.store.close()
+    if as_json:
+        show_json(asdict(done))
+    else:
+        first = "missing" if dry_run else "asked again"
+        show_table(
+            ["FIRST TRIED", "DELIVERY", "EVENT", "TRIES", "GITHUB SAYS", "RESULT"],
+            [
+                (
+                    missed.first_at,
+                    missed.guid,
+                    f"{missed.event}.{missed.action}" if missed.action else missed.event,
+                    missed.attempts,
+                    missed.status,
+                    result,
+                )
+                for result, listed in (
+                    (first, done.asked),
+                    ("refused by GitHub", done.refused),
+                    ("given up; replay it by hand", done.given_up),
+                )
+                for missed in listed
+            ],
+            f"Nothing is missing: {done.seen} attempts were looked at.",
+        )
+    if done.refused or done.given_up:
+        raise typer.Exit(exits.FAILED)

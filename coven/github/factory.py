@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Iterator
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -16,6 +17,8 @@ from coven.github.models import (
     AppInfo,
     DeliveryPage,
     HookDelivery,
+    InstallationInfo,
+    PurchaseInfo,
     Token,
     parse_time,
 )
@@ -131,6 +134,32 @@ class GitHub:
         """Ask GitHub to deliver again, under the same GUID. Raises ``GitHubError``."""
         self._as_app("redeliver", "POST", path(*_HOOK, delivery_attempt, "attempts"))
 
+    def list_installations(self) -> Iterator[InstallationInfo]:
+        """Every installation of the App. Raises ``GitHubError``."""
+        query: dict[str, str] = {"per_page": "100"}
+        for _ in range(_MAX_PAGES):
+            response = self._as_app("installations", "GET", path("app", "installations"), query)
+            yield from each("installations", response.body, InstallationInfo.from_json)
+            following = next_query(response.headers.get("link"))
+            if following is None or (query | following) == query:
+                return
+            query |= following
+
+    def installation(self, installation: InstallationId) -> InstallationInfo:
+        """One installation; ``GitHubNotFound`` when it is gone. Raises ``GitHubError``."""
+        where = path("app", "installations", installation)
+        body = self._as_app("installation", "GET", where).body
+        return understood("installation", lambda: InstallationInfo.from_json(body))
+
+    def purchase(self, account_id: int) -> PurchaseInfo:
+        """The marketplace plan of an account; ``GitHubNotFound`` without one.
+
+        Raises ``GitHubError``.
+        """
+        where = path("marketplace_listing", "accounts", account_id)
+        body = self._as_app("purchase", "GET", where).body
+        return understood("purchase", lambda: PurchaseInfo.from_json(body))
+
     def _as_app(
         self, operation: str, method: str, where: str, query: dict[str, str] | None = None
     ) -> Response:
@@ -175,6 +204,7 @@ class GitHub:
         return Minted(token, self._clock.now() + _lifetime(token, response, self._clock))
 
 
+_MAX_PAGES = 1_000
 _HOOK = ("app", "hook", "deliveries")
 
 

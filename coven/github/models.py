@@ -333,6 +333,77 @@ class HookDelivery:
 
 
 @dataclass(frozen=True, slots=True)
+class InstallationInfo:
+    """An installation of the App, as the API shows it."""
+
+    id: int
+    account_id: int | None
+    account_login: str | None
+    account_type: str | None
+    selection: str | None
+    permissions: dict[str, str]
+    events: tuple[str, ...]
+    suspended: bool
+    updated_at: datetime
+
+    @classmethod
+    def from_json(cls, data: Json) -> InstallationInfo:
+        """Raises ``ValueError``."""
+        account = data.get("account") or {}
+        permissions = data.get("permissions") or {}
+        return cls(
+            id=_int(data, "id"),
+            account_id=_optional_int(account.get("id")),
+            account_login=account.get("login"),
+            account_type=account.get("type"),
+            selection=data.get("repository_selection"),
+            permissions={str(name): str(level) for name, level in permissions.items()},
+            events=tuple(str(name) for name in data.get("events") or ()),
+            suspended=data.get("suspended_at") is not None,
+            updated_at=parse_time(_text(data, "updated_at")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PurchaseInfo:
+    """The marketplace plan of an account, as the API shows it."""
+
+    account_id: int
+    account_login: str | None
+    account_type: str | None
+    plan_id: int | None
+    plan_name: str | None
+    unit_count: int | None
+    on_free_trial: bool
+    free_trial_ends_on: datetime | None
+    next_billing_date: datetime | None
+    updated_at: datetime | None
+
+    @classmethod
+    def from_json(cls, data: Json) -> PurchaseInfo:
+        """Raises ``ValueError``."""
+        bought = _dict(data, "marketplace_purchase")
+        plan = bought.get("plan") or {}
+
+        def time(name: str) -> datetime | None:
+            value = bought.get(name)
+            return parse_time(value) if isinstance(value, str) and value else None
+
+        return cls(
+            account_id=_int(data, "id"),
+            account_login=data.get("login"),
+            account_type=data.get("type"),
+            plan_id=_optional_int(plan.get("id")),
+            plan_name=plan.get("name"),
+            unit_count=_optional_int(bought.get("unit_count")),
+            on_free_trial=bool(bought.get("on_free_trial", False)),
+            free_trial_ends_on=time("free_trial_ends_on"),
+            next_billing_date=time("next_billing_date"),
+            updated_at=time("updated_at"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class DeliveryPage:
     """A page of hook deliveries, newest first; ``next_cursor`` is None on the last one."""
 

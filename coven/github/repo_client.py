@@ -6,6 +6,7 @@ a fresh one, whatever its method.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -108,6 +109,27 @@ class RepoClient:
         if not isinstance(body, dict) or body.get("ref") != f"refs/heads/{branch}":
             return None
         return understood("ref", lambda: Sha(body["object"]["sha"]))
+
+    def file(self, name: str, ref: str) -> tuple[str, bytes] | None:
+        """The blob sha and content of a file at a ref; None when there is no such file.
+
+        A file too large for this call comes without its content, as empty bytes.
+        """
+        try:
+            body = self._get("file", "contents", *name.split("/"), query={"ref": ref}).body
+        except GitHubNotFound:
+            return None
+        if not isinstance(body, dict) or body.get("type") != "file":
+            return None
+        return understood(
+            "file", lambda: (str(body["sha"]), base64.b64decode(body.get("content") or ""))
+        )
+
+    def open_pulls(self) -> Iterator[PullRequest]:
+        """Open pull requests, those that changed last first."""
+        query = {"state": "open", "sort": "updated", "direction": "desc"}
+        for response in self._pages("open_pulls", "pulls", query=query):
+            yield from each("open_pulls", response.body, PullRequest.from_json)
 
     def compare(self, base: str, head: str) -> Comparison:
         """Commits of ``head`` that are not in ``base``; both are branch names or commit ids."""

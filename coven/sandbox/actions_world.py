@@ -132,10 +132,14 @@ def change_installation_repositories(
 
 
 def set_webhook(
-    hub: Hub, url: str | None, secret: str | None = None, timeout_secs: float = 10.0
+    hub: Hub,
+    url: str | None,
+    secret: str | None = None,
+    timeout_secs: float = 10.0,
+    lose_percent: int = 0,
 ) -> JSON:
-    """Where deliveries go and what signs them."""
-    hub.state.hook = Hook(hub.state.hook.id, url or None, secret, timeout_secs)
+    """Where deliveries go, what signs them, and how many of a hundred are lost on the way."""
+    hub.state.hook = Hook(hub.state.hook.id, url or None, secret, timeout_secs, lose_percent)
     return {}
 
 

@@ -91,9 +91,21 @@ class WorldActions(Transport):
             deliver=deliver,
         )
 
-    def set_webhook(self, url: str | None, secret: str | None, timeout_secs: float = 10.0) -> None:
-        """Where deliveries go, and the secret that signs them."""
-        self.act("set_webhook", url=url or "", secret=secret, timeout_secs=timeout_secs)
+    def set_webhook(
+        self,
+        url: str | None,
+        secret: str | None,
+        timeout_secs: float = 10.0,
+        lose_percent: int = 0,
+    ) -> None:
+        """Where deliveries go, the secret that signs them, and how many of a hundred are lost."""
+        self.act(
+            "set_webhook",
+            url=url or "",
+            secret=secret,
+            timeout_secs=timeout_secs,
+            lose_percent=lose_percent,
+        )
 
     def emit(
         self,

@@ -56,6 +56,7 @@ class Deliverer:
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self._sent: list[Sent] = []
+        self._owed = 0
         self._lock = threading.Lock()
         self._queue: queue.Queue[Sent | None] = queue.Queue()
         self._thread = threading.Thread(target=self._run, name="sandbox-outbox", daemon=True)
@@ -115,6 +116,8 @@ class Deliverer:
         if hook.url is None:
             delivery.status, delivery.status_code = "no webhook URL is set", 0
             return delivery
+        if not delivery.redelivery and self._is_lost(hook.lose_percent):
+            return self.lose(delivery)
         started = time.monotonic()
         try:
             with requests.Session() as session:
@@ -138,6 +141,14 @@ class Deliverer:
             delivery.response_headers = dict(answer.headers)
         delivery.duration = round(time.monotonic() - started, 4)
         return delivery
+
+    def _is_lost(self, percent: int) -> bool:
+        # Spread evenly and the same in every run: of each hundred exactly so many.
+        with self._lock:
+            self._owed += percent
+            lost = self._owed >= 100
+            self._owed -= 100 if lost else 0
+        return lost
 
     def lose(self, delivery: Sent) -> Sent:
         """Record it as one that never reached the receiver."""

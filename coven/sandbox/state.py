@@ -290,6 +290,8 @@ class Hook:
     url: str | None = None
     secret: str | None = None
     timeout_secs: float = 10.0
+    lose_percent: int = 0
+    """How many of a hundred first attempts never reach the receiver; redeliveries do."""
 
 
 @dataclass

@@ -68,7 +68,7 @@ class KnownRepository:
     state: str
 
 
-_FIELDS = tuple(installations.c[name] for name in Installation.__dataclass_fields__)
+FIELDS = tuple(installations.c[name] for name in Installation.__dataclass_fields__)
 _REPO_FIELDS = tuple(
     installation_repositories.c[name] for name in KnownRepository.__dataclass_fields__
 )
@@ -76,7 +76,7 @@ _REPO_FIELDS = tuple(
 
 def get(installation: InstallationId, tx: Tx) -> Installation | None:
     """What is known of a tenant; None when nothing is."""
-    row = tx.execute(select(*_FIELDS).where(installations.c.id == installation)).one_or_none()
+    row = tx.execute(select(*FIELDS).where(installations.c.id == installation)).one_or_none()
     return from_row(row) if row is not None else None
 
 

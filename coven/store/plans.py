@@ -5,7 +5,7 @@ A purchase belongs to an account and names no installation, so what is learned g
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -61,13 +61,24 @@ def reconcile(tx: Tx, seen: Plan | None, account_id: int, now: datetime) -> bool
             return False
         cancelled = Plan(**(asdict(known) | {"state": plans.CANCELLED, "effective_at": now}))
         return _write(tx, known, cancelled, now, reconciled=True)
-    if known is not None and _same(known, seen):
-        return False
+    if known is not None:
+        if _same(known, seen):
+            _note_reconciled(tx, account_id, now)
+            return False
+        seen = replace(seen, pending=known.pending, pending_at=known.pending_at)
     return _write(tx, known, seen, now, reconciled=True)
 
 
+def _note_reconciled(tx: Tx, account_id: int, now: datetime) -> None:
+    tx.execute(
+        update(account_plans)
+        .where(account_plans.c.account_id == account_id)
+        .values(reconciled_at=now)
+    )
+
+
 def _same(known: Plan, seen: Plan) -> bool:
-    names = ("state", "plan_id", "plan_name", "unit_count", "trial_ends_at", "pending")
+    names = ("state", "plan_id", "plan_name", "unit_count", "trial_ends_at")
     return all(getattr(known, name) == getattr(seen, name) for name in names)
 
 

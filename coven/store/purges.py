@@ -8,7 +8,7 @@ Delivery ids and hashes stay: without them an old delivery could be played again
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import delete, func, insert, or_, select, update
@@ -16,12 +16,10 @@ from sqlalchemy.exc import IntegrityError
 
 from coven.store.engine import Tx
 from coven.store.tables import attempts, deliveries, surfaces, tasks
-from coven.store.tables_tenancy import purges
+from coven.store.tables_tenancy import installation_repositories, installations, purges
 from coven.values import TERMINAL_STATES, InstallationId, RepoId, TaskState
 
 PENDING, DONE, WITHDRAWN = "pending", "done", "withdrawn"
-PATIENCE = timedelta(minutes=2)
-"""How long a running session may take to stop before its rows go anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +211,19 @@ def blank_deliveries(installation: InstallationId, tx: Tx, repo: RepoId, limit: 
         .where(deliveries.c.id.in_(batch))
         .values(body=None, repo_name=None, sender_login=None, sender_id=None)
     ).rowcount
+
+
+def drop_labels(installation: InstallationId, tx: Tx) -> int:
+    """Forget the names of the account and its repositories; the tombstone keeps the ids."""
+    blanked = tx.execute(
+        update(installations)
+        .where(installations.c.id == installation, installations.c.account_login.is_not(None))
+        .values(account_login=None)
+    ).rowcount
+    repos = installation_repositories
+    return (
+        blanked + tx.execute(delete(repos).where(repos.c.installation_id == installation)).rowcount
+    )
 
 
 def _of_tenant(table: Any, installation: InstallationId, repo: RepoId) -> Any:

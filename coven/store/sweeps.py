@@ -13,16 +13,31 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete, func, or_, select, update
 
 from coven.store import api_audit as audit_ledger
+from coven.store import installations as installation_ledger
 from coven.store import listing, rollup, turns
+from coven.store import purges as purge_ledger
 from coven.store import surfaces as surface_ledger
 from coven.store import tasks as task_ledger
 from coven.store.deliveries import Delivery
 from coven.store.engine import Tx
+from coven.store.installations import Installation
+from coven.store.purges import Purge
 from coven.store.surfaces import Surface
 from coven.store.tables import attempts, deliveries, surfaces, tasks
 from coven.store.tables_api import api_audit
+from coven.store.tables_tenancy import account_plans, installations, purges
 from coven.store.tasks import Task
-from coven.values import InstallationId, Lane, TaskId, TaskState
+from coven.values import (
+    TERMINAL_STATES,
+    InstallationId,
+    Lane,
+    SurfaceState,
+    TaskId,
+    TaskState,
+)
+
+BATCH = 1_000
+"""Rows that one transaction of retention removes."""
 
 
 def due_tasks(tx: Tx, now: datetime, resend_after: timedelta, limit: int = 200) -> list[Task]:
@@ -43,6 +58,47 @@ def due_tasks(tx: Tx, now: datetime, resend_after: timedelta, limit: int = 200) 
 def tenants_waiting(tx: Tx) -> list[InstallationId]:
     """Installations with queued work."""
     return [InstallationId(tenant) for (tenant,) in tx.execute(turns.WAITING)]
+
+
+def due_purges(tx: Tx, now: datetime, limit: int = 20) -> list[Purge]:
+    """Purges whose time has come, oldest first."""
+    rows = tx.execute(
+        select(*purge_ledger.FIELDS)
+        .where(purges.c.state == purge_ledger.PENDING, purges.c.next_at <= now)
+        .order_by(purges.c.id)
+        .limit(limit)
+    )
+    return [Purge(**row._mapping) for row in rows]
+
+
+def gone_installations(tx: Tx, of: Sequence[int]) -> list[InstallationId]:
+    """Which of these installations were removed."""
+    rows = tx.execute(
+        select(installations.c.id).where(
+            installations.c.id.in_(of), installations.c.state == "deleted"
+        )
+    )
+    return [InstallationId(tenant) for (tenant,) in rows]
+
+
+def standing_installations(tx: Tx) -> list[Installation]:
+    """Installations that are not known to be removed."""
+    rows = tx.execute(
+        select(*installation_ledger.FIELDS)
+        .where(installations.c.state != "deleted")
+        .order_by(installations.c.id)
+    )
+    return [installation_ledger.from_row(row) for row in rows]
+
+
+def accounts_with_plans(tx: Tx, limit: int) -> list[int]:
+    """Accounts whose plan was not compared with the Marketplace for the longest time."""
+    rows = tx.execute(
+        select(account_plans.c.account_id)
+        .order_by(func.coalesce(account_plans.c.reconciled_at, account_plans.c.effective_at))
+        .limit(limit)
+    )
+    return [int(account) for (account,) in rows]
 
 
 def wakeups_underway(tx: Tx, since: datetime) -> int:
@@ -126,27 +182,53 @@ def surfaces_by_state(tx: Tx) -> dict[str, int]:
     return {str(state): int(count) for state, count in rows}
 
 
-def drop_bodies(tx: Tx, before: datetime) -> int:
-    """Forget raw bodies received before ``before``; the hash stays."""
-    return tx.execute(
-        update(deliveries)
+def drop_bodies(tx: Tx, before: datetime, limit: int = BATCH) -> int:
+    """Forget raw bodies received before ``before``, ``limit`` at most; the hash stays."""
+    batch = (
+        select(deliveries.c.id)
         .where(deliveries.c.received_at < before, deliveries.c.body.is_not(None))
-        .values(body=None)
-    ).rowcount
+        .limit(limit)
+    )
+    drop = update(deliveries).where(deliveries.c.id.in_(batch)).values(body=None)
+    return tx.execute(drop).rowcount
 
 
-def drop_settled(tx: Tx, before: datetime) -> int:
-    """Delete rows older than every redelivery window of GitHub."""
-    return tx.execute(delete(deliveries).where(deliveries.c.received_at < before)).rowcount
+def drop_settled(tx: Tx, before: datetime, limit: int = BATCH) -> int:
+    """Delete rows older than every redelivery window of GitHub, ``limit`` at most."""
+    batch = select(deliveries.c.id).where(deliveries.c.received_at < before).limit(limit)
+    return tx.execute(delete(deliveries).where(deliveries.c.id.in_(batch))).rowcount
 
 
-def drop_output(tx: Tx, before: datetime) -> int:
-    """Forget output tails of attempts that ended before ``before``."""
-    return tx.execute(
-        update(attempts)
+def drop_output(tx: Tx, before: datetime, limit: int = BATCH) -> int:
+    """Forget output tails of attempts that ended before ``before``, ``limit`` at most."""
+    batch = (
+        select(attempts.c.id)
         .where(attempts.c.finished_at < before, attempts.c.stdout_tail.is_not(None))
-        .values(stdout_tail=None, stderr_tail=None)
-    ).rowcount
+        .limit(limit)
+    )
+    drop = update(attempts).where(attempts.c.id.in_(batch))
+    return tx.execute(drop.values(stdout_tail=None, stderr_tail=None)).rowcount
+
+
+def drop_tasks(tx: Tx, before: datetime, limit: int = BATCH) -> int:
+    """Delete tasks that ended before ``before``, with their attempts, ``limit`` at most.
+
+    One whose surfaces are not published yet is work, however old it is.
+    """
+    pending = select(surfaces.c.id).where(
+        surfaces.c.task_id == tasks.c.id, surfaces.c.state == SurfaceState.PENDING
+    )
+    batch = (
+        select(tasks.c.id)
+        .where(tasks.c.state.in_(TERMINAL_STATES), tasks.c.finished_at < before, ~pending.exists())
+        .limit(limit)
+    )
+    ids = list(tx.execute(batch).scalars())
+    if ids:
+        tx.execute(delete(attempts).where(attempts.c.task_id.in_(ids)))
+        tx.execute(delete(surfaces).where(surfaces.c.task_id.in_(ids)))
+        tx.execute(delete(tasks).where(tasks.c.id.in_(ids)))
+    return len(ids)
 
 
 def leased(tx: Tx, now: datetime) -> set[TaskId]:

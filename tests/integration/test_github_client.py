@@ -107,6 +107,11 @@ CALLS: dict[str, tuple[str, Any, Callable[[RepoClient], object]]] = {
         {"commit": {"sha": SHA}},
         lambda c: c.branch_head("feature/x#y"),
     ),
+    "GET /repos/{owner}/{repo}/contents/{path}": (
+        "/contents/.github/coven.yml",
+        {"type": "file", "sha": SHA, "content": "dmVyc2lvbjogMQo="},
+        lambda c: c.file(".github/coven.yml", "main"),
+    ),
     "GET /repos/{owner}/{repo}/git/ref/{ref}": (
         "/git/ref/heads/cody/fix-1",
         {"ref": "refs/heads/cody/fix-1", "object": {"sha": SHA}},
@@ -212,6 +217,9 @@ CALLS: dict[str, tuple[str, Any, Callable[[RepoClient], object]]] = {
 AS_APP: dict[str, Callable[[GitHub], object]] = {
     "GET /app": lambda g: g.app_info(),
     "GET /users/{username}": lambda g: g.app_info(),
+    "GET /app/installations": lambda g: list(g.list_installations()),
+    "GET /app/installations/{installation_id}": lambda g: g.installation(INSTALLATION),
+    "GET /marketplace_listing/accounts/{account_id}": lambda g: g.purchase(7),
     "GET /app/hook/deliveries": lambda g: g.list_hook_deliveries("v1_7"),
     "GET /app/hook/deliveries/{delivery_id}": lambda g: g.hook_delivery(9),
     "POST /app/hook/deliveries/{delivery_id}/attempts": lambda g: g.redeliver(9),
@@ -219,6 +227,27 @@ AS_APP: dict[str, Callable[[GitHub], object]] = {
         INSTALLATION, REPO_ID, Role.PUSH
     ),
     "DELETE /installation/token": lambda g: g.revoke(g.token(INSTALLATION, REPO_ID, Role.PUSH)),
+}
+INSTALLED = {
+    "id": int(INSTALLATION),
+    "account": {"id": 7, "login": "octo", "type": "Organization"},
+    "repository_selection": "selected",
+    "permissions": {"metadata": "read"},
+    "events": ["push"],
+    "suspended_at": None,
+    "updated_at": "2026-01-02T03:04:05Z",
+}
+PURCHASED = {
+    "id": 7,
+    "login": "octo",
+    "type": "Organization",
+    "marketplace_purchase": {
+        "unit_count": 1,
+        "on_free_trial": True,
+        "free_trial_ends_on": "2026-02-02T03:04:05Z",
+        "updated_at": "2026-01-02T03:04:05Z",
+        "plan": {"id": 3, "name": "Team"},
+    },
 }
 DELIVERY = {
     "id": 9,
@@ -237,7 +266,7 @@ DELIVERY = {
 def conforms(seen: Seen, operation: str) -> None:
     """Check a request against the description, where unknown names count as mistakes."""
     described = OPERATIONS[operation]
-    template = re.sub(r"\\{ref\\}", ".+", re.escape(operation.partition(" ")[2]))
+    template = re.sub(r"\\{(?:ref|path)\\}", ".+", re.escape(operation.partition(" ")[2]))
     assert re.fullmatch(re.sub(r"\\{\w+\\}", "[^/]+", template), seen.path), seen.path
     for name, value in seen.query.items():
         schema = described["query"][name]
@@ -271,6 +300,9 @@ def test_every_call_of_the_app_is_as_github_describes_it(
 ) -> None:
     hub.answer("GET /app", Answer(200, {"id": 12, "slug": "cody"}))
     hub.answer("GET /users/cody%5Bbot%5D", Answer(200, {"id": 99}))
+    hub.answer("GET /app/installations", Answer(200, [INSTALLED]))
+    hub.answer(f"GET /app/installations/{INSTALLATION}", Answer(200, INSTALLED))
+    hub.answer("GET /marketplace_listing/accounts/7", Answer(200, PURCHASED))
     hub.answer("GET /app/hook/deliveries", Answer(200, [DELIVERY]))
     hub.answer("GET /app/hook/deliveries/9", Answer(200, DELIVERY))
     hub.answer("POST /app/hook/deliveries/9/attempts", Answer(202, {}))

@@ -13,6 +13,7 @@ import coven.store
 
 NOT_LEDGERS = {
     "turns",  # decides between tenants
+    "recoveries",  # of all tenants at once
     "engine",
     "migrate",
     "tables",

@@ -1,0 +1,122 @@
+"""Comparing what is known of tenants with GitHub: events can be lost, and some never existed.
+
+Marketplace events are not in the list of deliveries, and an installation may be older than this
+deployment, so both are asked for now and then.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from coven.errors import CovenError, GitHubError, GitHubNotFound, StoreUnavailable
+from coven.github.models import InstallationInfo, PurchaseInfo
+from coven.recovery import recover_deliveries
+from coven.services import Services
+from coven.store import installations, plans, sweeps
+from coven.store.installations import Installation
+from coven.tenancy import redelivery
+from coven.tenancy.facts import Account, InstallationSeen
+from coven.tenancy.plans import ACTIVE, TRIAL, Plan
+from coven.values import InstallationId
+
+MAX_ACCOUNTS = 200
+"""Plans that one round compares."""
+
+_log = structlog.get_logger(__name__)
+
+
+def recover(services: Services) -> None:
+    """Have deliveries sent again that never arrived. Raises ``StoreUnavailable``."""
+    reach = redelivery.window(services.settings.github.api_base_url)
+    try:
+        recover_deliveries(services.store, services.github, services.clock, reach)
+    except StoreUnavailable:
+        raise
+    except CovenError as error:
+        _log.warning("recovery_put_off", why=services.redactor.text(str(error)))
+
+
+def reconcile(services: Services) -> None:
+    """Take over what GitHub says about installations and plans. Raises ``StoreUnavailable``."""
+    try:
+        _installations(services)
+        _plans(services)
+    except GitHubError as error:
+        _log.warning("reconciliation_put_off", why=services.redactor.text(str(error)))
+
+
+def _installations(services: Services) -> None:
+    asked_at = services.clock.now()
+    listed = list(services.github.list_installations())
+    for info in listed:
+        with services.store.write("reconcile.installation") as tx:
+            installations.reconciled(
+                InstallationId(info.id),
+                tx,
+                seen_of(info, services),
+                info.suspended,
+                services.clock.now(),
+            )
+    with services.store.read() as tx:
+        standing = sweeps.standing_installations(tx)
+    ids = {info.id for info in listed}
+    for known in standing:
+        # One that was learned of after the list was made may well be missing in it.
+        if known.id not in ids and known.learned_at < asked_at:
+            _confirm_gone(services, known)
+
+
+def _confirm_gone(services: Services, known: Installation) -> None:
+    try:
+        services.github.installation(known.id)
+    except GitHubNotFound:
+        now = services.clock.now()
+        with services.store.write("reconcile.gone") as tx:
+            installations.gone(known.id, tx, "the App is not installed there any more", now, now)
+        _log.warning("installation_gone", installation=known.id)
+
+
+def _plans(services: Services) -> None:
+    with services.store.read() as tx:
+        accounts = set(sweeps.accounts_with_plans(tx, MAX_ACCOUNTS))
+        if services.settings.billing.require_plan:
+            standing = sweeps.standing_installations(tx)
+            accounts |= {i.account_id for i in standing if i.account_id is not None}
+    for account in sorted(accounts):
+        try:
+            seen = plan_of(services.github.purchase(account), services)
+        except GitHubNotFound:
+            seen = None
+        with services.store.write("reconcile.plan") as tx:
+            if plans.reconcile(tx, seen, account, services.clock.now()):
+                _log.warning("plan_corrected", account=account, state=seen and seen.state)
+
+
+def seen_of(info: InstallationInfo, services: Services) -> InstallationSeen:
+    """What the API says, as the fact that an event would tell, as of now."""
+    account = None
+    if info.account_id is not None:
+        account = Account(info.account_id, info.account_login, info.account_type)
+    return InstallationSeen(
+        account,
+        services.clock.now(),
+        selection=info.selection,
+        permissions=tuple(sorted(info.permissions.items())),
+        events=info.events,
+    )
+
+
+def plan_of(info: PurchaseInfo, services: Services) -> Plan:
+    """What the Marketplace says about an account."""
+    return Plan(
+        account_id=info.account_id,
+        state=TRIAL if info.on_free_trial else ACTIVE,
+        effective_at=info.updated_at or services.clock.now(),
+        account_login=info.account_login,
+        account_type=info.account_type,
+        plan_id=info.plan_id,
+        plan_name=info.plan_name,
+        unit_count=info.unit_count,
+        trial_ends_at=info.free_trial_ends_on,
+        next_billing_at=info.next_billing_date,
+    )
