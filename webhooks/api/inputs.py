@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic_core import ErrorDetails
 
 from coven.values import RepoName, TaskState
@@ -25,6 +33,8 @@ _TIME = re.compile(
     r"(?:[Zz]|[+-][0-9]{2}:[0-9]{2})\Z",
     re.ASCII,
 )
+_FIRST = datetime.min.replace(tzinfo=UTC)
+_LAST = datetime.max.replace(tzinfo=UTC)
 _TOKEN_NAMES = {"token", "access_token", "api_key", "apikey", "authorization", "bearer"}
 
 
@@ -45,17 +55,11 @@ def _time(value: object) -> object:
     return value
 
 
-def _bounded(value: datetime) -> datetime:
-    # Both databases and every time zone can hold these.
-    if not 1970 <= value.year <= 9000:
-        raise ValueError("write a year between 1970 and 9000")
-    return value
-
-
-def _no_controls(value: str) -> str:
-    if any(ord(char) < 32 or char == "\x7f" for char in value):
-        raise ValueError("holds a control character")
-    return value
+def _in_utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:  # the first or last hours that a date can have
+        return _FIRST if value.year == 1 else _LAST
 
 
 def _repo(value: str) -> str:
@@ -63,17 +67,23 @@ def _repo(value: str) -> str:
     return value
 
 
-Id = Annotated[int, BeforeValidator(_decimal), Field(ge=1, le=MAX_ID)]
-Time = Annotated[datetime, BeforeValidator(_time), AfterValidator(_bounded)]
+_PLAIN = r"^[^\x00-\x1f\x7f]+$"
+
+Id = Annotated[int, Field(ge=1, le=MAX_ID), BeforeValidator(_decimal)]
+Time = Annotated[datetime, BeforeValidator(_time), AfterValidator(_in_utc)]
 Word = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9_.:-]+$")]
-Text = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_no_controls)]
+Text = Annotated[str, Field(min_length=1, max_length=200, pattern=_PLAIN)]
 Repo = Annotated[
     str,
-    Field(
-        max_length=201,
-        pattern=r"^[A-Za-z0-9](?:[A-Za-z0-9_-]{0,98}[A-Za-z0-9_])?/[A-Za-z0-9._-]{1,100}$",
-    ),
     AfterValidator(_repo),
+    WithJsonSchema(
+        {
+            "type": "string",
+            # What RepoName takes, said in a pattern.
+            "pattern": r"^[A-Za-z0-9]([A-Za-z0-9_-]{0,98}[A-Za-z0-9_])?/"
+            r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}$",
+        }
+    ),
 ]
 
 
@@ -90,7 +100,7 @@ class Scoped(Query):
 
 
 class Paged(Scoped):
-    limit: Annotated[int, BeforeValidator(_decimal), Field(ge=1, le=MAX_LIMIT)] = 50
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT), BeforeValidator(_decimal)] = 50
     cursor: Annotated[str, Field(min_length=1, max_length=MAX_CHARS)] | None = Field(
         default=None, description="`next_cursor` of the page before, with the same filters."
     )
@@ -104,7 +114,7 @@ class Window(Query):
 class TasksQuery(Paged, Window):
     state: TaskState | None = None
     repo: Repo | None = None
-    thread: Annotated[int, BeforeValidator(_decimal), Field(ge=0, le=2**31 - 1)] | None = Field(
+    thread: Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(_decimal)] | None = Field(
         default=None, description="Number of the issue or pull request."
     )
     familiar: Word | None = None
@@ -140,9 +150,7 @@ class Body(BaseModel):
 
 
 class CancelBody(Body):
-    reason: (
-        Annotated[str, Field(min_length=1, max_length=160), AfterValidator(_no_controls)] | None
-    ) = None
+    reason: Annotated[str, Field(min_length=1, max_length=160, pattern=_PLAIN)] | None = None
 
 
 class NoBody(Body):

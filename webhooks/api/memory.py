@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from coven.memory.book import (
     Activity,
@@ -69,7 +69,16 @@ class DecideBody(inputs.Body):
     text_hash: Hash = Field(description="`textHash` of the entry as it was shown.")
 
 
+def _either(given: str, other: str) -> dict[str, Any]:
+    kinds = {given: {"type": "string"}, other: {"type": "null"}}
+    return {"required": [given], "properties": kinds}
+
+
 class RevokeBody(inputs.Body):
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [_either("key", "prefix"), _either("prefix", "key")]}
+    )
+
     installation_id: inputs.Id | None = None
     repo: inputs.Repo | None = None
     key: Target | None = Field(default=None, description="A key, or the id of an entry.")
