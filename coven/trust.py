@@ -18,6 +18,11 @@ def may_write(permission: Permission | None) -> bool:
     return permission is not None and permission.can_write
 
 
+def bot_permission(user_id: int) -> Permission:
+    """What an operator's list of bots (``commands.bots``) stands for: write access, no more."""
+    return Permission("write", "write", user_id)
+
+
 def scope_of(permission: Permission | None, *, collaborator: bool, private: bool) -> TrustScope:
     """The actor's scope, before forks and schedules are considered.
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from coven import semantic_keys
 from coven.settings.models import Familiar
 from coven.values import Lane, Sha
-from coven.verbs import MEMORY_VERBS
-from webhooks.commands import SLASH, Command, Grammar
-from webhooks.payloads import Issue, PullRequest, clean
-from webhooks.routing import (
+from coven.verbs import MEMORY_VERBS, Argument, Surface, Trust
+from webhooks.commands import SLASH, Command, Grammar, Reading
+from webhooks.intents import (
     ARGS_CHARS,
     BODY_CHARS,
     HUNK_CHARS,
@@ -23,19 +22,26 @@ from webhooks.routing import (
     Ignored,
     Intent,
     Needs,
+    Of,
     Routed,
     Scene,
     intent_of,
+    mark_prefix,
     needed,
+    person,
     texts,
 )
-from webhooks.say import needs_full_commit, needs_pull_request
+from webhooks.payloads import Issue, PullRequest, User, clean
+from webhooks.say import needs_argument, needs_full_commit, needs_pull_request
 
 MAX_SESSIONS = 3
 """Sessions that one comment may start."""
 
 _QUOTED = re.compile(r" {0,3}>")
 _COMMENT = re.compile(r"<!--(?:(?!-->).)*(?:-->|\Z)", re.DOTALL)
+MAX_IDS = 20
+"""Ids that one command may name."""
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 _HEX = re.compile(r"[0-9a-f]{7,}", re.IGNORECASE | re.ASCII)
 
 
@@ -48,6 +54,7 @@ class Said:
     body: str | None
     at: datetime | None
     target: PullRequest | Issue
+    author: User | None
     extra: dict[str, Any]
 
     @property
@@ -57,34 +64,60 @@ class Said:
 
 
 def route_text(scene: Scene) -> Routed:
-    """What a comment or review asks for. Only its own text is read, never title or thread."""
+    """What a comment, a review or the text of an issue asks for.
+
+    Only the text itself is read, never title or thread. An edit asks for something when its author
+    made it and it changed the commands.
+    """
     said = _said(scene)
     if scene.action == "deleted":
         place = scene.place
-        why = "the comment was deleted"
         gone = Cancel(
-            place.installation_id, place.repo_id, said.target.number, why, comment_id=said.id
+            place.installation_id,
+            place.repo_id,
+            said.target.number,
+            "the comment was deleted",
+            Of.COMMENTS,
+            comments=frozenset({said.id}),
         )
-        return Ignored(deleted_reason(said.kind, said.id), gone)
+        return Ignored(deleted_reason(said.kind, said.id), (gone,))
     if scene.sent_by_us():
         return Ignored("own_comment")
-    if scene.payload.sender is None:
-        return Ignored("no_sender")
-    if scene.payload.sender.is_bot:
-        return Ignored("sender_is_bot")
+    unheard = scene.unheard()
+    if unheard is not None:
+        return unheard
     if not scene.scope.triggers.commands:
         return Ignored("lane_off:commands")
-    handles = {f.handle.lower(): f for f in reversed(scene.scope.familiars)}
-    alias = scene.settings.commands.alias.lower()
-    if scene.reviewer is not None:
-        handles.setdefault(alias, scene.reviewer)
-        handles[SLASH] = scene.reviewer
+    edited = scene.action == "edited"
+    if scene.actor != person(said.author) and (edited or said.kind == "issue"):
+        # Somebody else's words are no command of the one who edits or moves them.
+        return Ignored("not_the_author")
+    handles = _handles(scene)
     names = [handle for handle in handles if handle != SLASH]
-    reading = Grammar(names, slash=SLASH in handles).read(said.body)
+    grammar = Grammar(names, slash=SLASH in handles)
+    reading = grammar.read(said.body)
     if not reading.commands:
         reason = "no_command" if reading.mentioned else "not_addressed"
-        return Ignored(reason, answer=_answering(scene, said))
+        plain = edited or said.kind == "issue"
+        return Ignored(reason, answer=None if plain else _answering(scene, said))
+    if edited and not _changed(scene, grammar, reading):
+        return Ignored("command_unchanged")
     return _choose([_intent(scene, said, handles[c.handle], c) for c in reading.commands])
+
+
+def _handles(scene: Scene) -> dict[str, Familiar]:
+    """Who is meant by which name; of two familiars with one handle, the first."""
+    handles = {f.handle.lower(): f for f in reversed(scene.scope.familiars)}
+    if scene.reviewer is not None:
+        handles.setdefault(scene.settings.commands.alias.lower(), scene.reviewer)
+        handles[SLASH] = scene.reviewer
+    return handles
+
+
+def _changed(scene: Scene, grammar: Grammar, reading: Reading) -> bool:
+    changes = scene.payload.changes
+    before = changes.body if changes else None
+    return before is not None and grammar.read(before.from_).commands != reading.commands
 
 
 def deleted_reason(kind: str, comment_id: int) -> str:
@@ -126,42 +159,60 @@ def has_own_words(text: str) -> bool:
 
 def _said(scene: Scene) -> Said:
     payload = scene.payload
+    edited = scene.action == "edited"
+    if scene.event == "issues":
+        issue = needed(payload.issue, "issue")
+        at = issue.updated_at if edited else issue.created_at
+        return Said(0, "issue", issue.body, at, issue, issue.user, {})
     if scene.event == "pull_request_review":
         review = needed(payload.review, "review")
         pull = needed(payload.pull_request, "pull_request")
-        return Said(review.id, "review", review.body, review.submitted_at, pull, {})
+        at = review.updated_at if edited else review.submitted_at
+        return Said(review.id, "review", review.body, at, pull, review.user, {})
     comment = needed(payload.comment, "comment")
+    at = comment.updated_at if edited else comment.created_at
     if scene.event == "issue_comment":
         issue = needed(payload.issue, "issue")
-        return Said(comment.id, "issue_comment", comment.body, comment.created_at, issue, {})
+        return Said(comment.id, "issue_comment", comment.body, at, issue, comment.user, {})
     pull = needed(payload.pull_request, "pull_request")
     extra = texts(diff_hunk=(comment.diff_hunk, HUNK_CHARS), path=(comment.path, PATH_CHARS))
     line = comment.line if comment.line is not None else comment.original_line
     if line is not None and 0 < line < 2**31:
         extra["line"] = line
-    return Said(comment.id, "review_comment", comment.body, comment.created_at, pull, extra)
+    return Said(comment.id, "review_comment", comment.body, at, pull, comment.user, extra)
 
 
 def _intent(scene: Scene, said: Said, familiar: Familiar, command: Command) -> Intent | Ignored:
     verb = command.verb
-    if verb is None or verb.name in ("status", "help"):
-        return _answer(scene, said, familiar, command)
+    if said.kind == "issue" and not (verb and verb.session):
+        return Ignored("no_work_in_issue_text")
+    if verb is None:
+        # A slip, or words for a task that waits for them.
+        answer = None if command.meant or said.kind == "issue" else _answering(scene, said)
+        return replace(_answer(scene, said, familiar, command), answer=answer)
     if not verb.available:
         return _answer(scene, said, familiar, command, f"verb_not_available:{verb.name}")
-    if verb.name == "cancel":
-        return _answer(scene, said, familiar, command, needs=Needs.WRITE)
-    if verb.name in MEMORY_VERBS:
-        return _answer(scene, said, familiar, command, needs=Needs.DECISION)
-    reviews = verb.name in ("review", "deepen")
-    if reviews and not said.is_pull:
+    if verb.argument in (Argument.TEXT, Argument.IDS) and not command.args:
+        reply = needs_argument(familiar.handle, verb.usage)
+        return _answer(scene, said, familiar, command, "argument_missing", reply)
+    if not verb.session:
+        needs = Needs.WRITE if verb.trust is Trust.WRITE else Needs.ANSWER
+        needs = Needs.DECISION if verb.name in MEMORY_VERBS else needs
+        intent = _answer(scene, said, familiar, command, needs=needs)
+        if verb.argument is Argument.IDS:
+            return replace(intent, payload=intent.payload | {"ids": ids_of(command.args)})
+        return intent
+    if verb.surface is Surface.PULL and not said.is_pull:
         reply = needs_pull_request(familiar.handle)
         return _answer(scene, said, familiar, command, "not_a_pull_request", reply)
+    reviews = verb.argument is Argument.COMMIT
     approved, mistaken = approved_commit(command.args) if reviews else (None, False)
     if mistaken:
         reply = needs_full_commit(familiar.handle)
         return _answer(scene, said, familiar, command, "commit_not_full", reply)
     if said.target.state == "closed":
         return Ignored("closed")
+    thread = said.target.number
     return intent_of(
         scene,
         familiar,
@@ -169,12 +220,11 @@ def _intent(scene: Scene, said: Said, familiar: Familiar, command: Command) -> I
         lane=Lane.REVIEW if reviews else Lane.FIX,
         verb=verb.name,
         needs=Needs.WRITE,
-        semantic_key=semantic_keys.asked_work(
-            verb.name, scene.place.repo_id, said.target.number, familiar.id
-        ),
+        semantic_key=semantic_keys.asked_work(verb.name, scene.place.repo_id, thread, familiar.id),
         priority=5,
         **_spoken(scene, said, command),
         payload=_texts(said, command) | ({"approved_sha": approved} if approved else {}),
+        voided_by=() if said.is_pull else (mark_prefix("closed", thread),),
     )
 
 
@@ -190,6 +240,20 @@ def approved_commit(args: str) -> tuple[str | None, bool]:
         return str(Sha(first.lower())), False
     except ValueError:
         return None, True
+
+
+def ids_of(args: str) -> list[str]:
+    """The ids at the start of the words after a verb, each once, at most ``MAX_IDS``."""
+    found: list[str] = []
+    for part in re.split(r"[\s,;]+", args)[: 2 * MAX_IDS]:
+        word = part.strip("`#.:()")
+        if part == "and" and found:
+            continue
+        if not _ID.fullmatch(word):
+            break
+        if word not in found:
+            found.append(word)
+    return found[:MAX_IDS]
 
 
 def _answer(
@@ -221,9 +285,10 @@ def _spoken(scene: Scene, said: Said, command: Command) -> dict[str, Any]:
     return {
         "reason": f"command:{command.word[:20]}",
         "actor": scene.actor,
-        "comment_id": said.id,
-        "comment_kind": said.kind,
+        "comment_id": said.id or None,
+        "comment_kind": said.kind if said.id else None,
         "source_at": said.at or said.target.updated_at,
+        "edited": scene.action == "edited",
     }
 
 

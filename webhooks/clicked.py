@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from coven.publication import DEEPEN_BUTTON, FIX_BUTTON, MEMORY_BUTTON
-from webhooks.addressed import route_text
+from webhooks.intents import REF_CHARS, Click, Ignored, Scene, needed
 from webhooks.payloads import BadPayload, CheckApp, clean
-from webhooks.routing import REF_CHARS, Click, Ignored, Routed, Scene, needed
 
 BUTTONS: dict[str, Literal["fix", "deepen", "mem_approve"]] = {
     FIX_BUTTON.identifier: "fix",
@@ -18,24 +17,15 @@ BUTTONS: dict[str, Literal["fix", "deepen", "mem_approve"]] = {
 EXTERNAL_ID_CHARS = 100
 
 
-def route_people(scene: Scene) -> Routed:
-    """What people wrote or clicked."""
-    if scene.event in ("check_run", "check_suite"):
-        return route_click(scene)
-    return route_text(scene)
-
-
 def route_click(scene: Scene) -> Click | Ignored:
     """A re-run or a button. Raises ``BadPayload``.
 
     Only Check Runs of this App are ours, whatever their ``external_id`` says. ``pull_requests``
     of the payload is not read: it is empty for forks.
     """
-    sender = scene.payload.sender
-    if sender is None:
-        return Ignored("no_sender")
-    if sender.is_bot or scene.is_ours(sender):
-        return Ignored("sender_is_bot")
+    unheard = scene.unheard()
+    if unheard is not None:
+        return unheard
     if not scene.scope.triggers.commands:
         return Ignored("lane_off:commands")
     if scene.event == "check_suite":

@@ -28,19 +28,18 @@ INLINE_BUDGET = 4_000
 PARAGRAPH_LINES = 200
 SLASH = "/coven"
 """Addresses the default familiar without naming it."""
-COURTESIES = frozenset(
-    re.split(
-        " ",
-        "ah answer cool done great hello hey hi lgtm nice no ok okay please sor"
-        "ry sure thank thanks thx wow yeah yes yep",
-    )
+COURTESIES = re.compile(
+    "ah|answer|cool|done|great|hello|hey|hi|lgtm|nice|no|ok|okay|please|sorry|sure|thanks?|thx|wow"
+    "|yeah|yes|yep"
 )
 """What people say to a colleague: no command, no slip, and nothing to answer."""
 
 # Private-use characters stand in for the ``@`` of each candidate while the parser runs.
 _SENTINEL = 0xE000
 _RESERVED = re.compile("[\ue000-\ue00f]")
-_GAP = re.compile(r"[ \t\u00a0\u2000-\u200a\u202f\u3000]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)*")
+_GAP = re.compile(
+    r"[ \t\u00a0\u2000-\u200a\u202f\u3000]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]{1,4}){0,4}"
+)
 """What may stand before a command on its line: blanks, and the markers of list items."""
 _SEPARATOR = re.compile(
     r"[ \t\u00a0\u2000-\u200a\u202f\u3000,:;.!–—]*(?:\n[ \t\u00a0]*)?", re.ASCII
@@ -199,7 +198,7 @@ class Grammar:
         verb = self._verbs.get(name)
         if verb is not None:
             return Command(handle, verb.name, verb, tail.strip())
-        if name in COURTESIES:
+        if COURTESIES.fullmatch(name):
             return None
         return Command(handle, word.group(), None, tail.strip(), nearest(name))
 

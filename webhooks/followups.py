@@ -19,8 +19,7 @@ from coven.store.tasks import Task
 from coven.values import LIVE_STATES, Lane, TaskId, TaskState
 from coven.waiting import WAITING_FOR_ANSWER, WAITING_FOR_APPROVAL
 from webhooks.addressed import MAX_SESSIONS
-from webhooks.payloads import clean
-from webhooks.routing import (
+from webhooks.intents import (
     ARGS_CHARS,
     BODY_CHARS,
     Answer,
@@ -32,8 +31,10 @@ from webhooks.routing import (
     Place,
     Routed,
     Scene,
+    Tenancy,
     texts,
 )
+from webhooks.payloads import clean
 from webhooks.say import nothing_to_retry
 
 LOOKBACK = 100
@@ -42,22 +43,30 @@ CARRIED = ("body", "comment_body", "args", "label", "diff_hunk", "path", "line")
 """Texts of the earlier task that the new one is told as well."""
 FINDINGS = 20
 
-Settled = tuple[Intent, ...] | Ignored
+Settled = tuple[Intent, ...] | Ignored | Tenancy
 
 
 def needs_ledger(routed: Routed) -> bool:
     """Whether :func:`resolve` has something to do."""
     if isinstance(routed, Ignored):
         return routed.answer is not None
-    return isinstance(routed, Click) or any(intent.verb == "retry" for intent in routed)
+    if isinstance(routed, Tenancy):
+        return False
+    if isinstance(routed, Click):
+        return True
+    return any(intent.verb == "retry" or intent.answer is not None for intent in routed)
 
 
 def resolve(tx: Tx, routed: Routed) -> Settled:
     """Intents in place of references to earlier work."""
     if isinstance(routed, Click):
         return _clicked(tx, routed)
+    if isinstance(routed, Tenancy):
+        return routed
     if isinstance(routed, Ignored):
         return routed if routed.answer is None else _answered(tx, routed.answer) or routed
+    if len(routed) == 1 and routed[0].answer is not None:
+        return _answered(tx, routed[0].answer) or routed
     return tuple(_retried(tx, i) if i.verb == "retry" else i for i in routed)
 
 

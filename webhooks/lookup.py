@@ -13,6 +13,7 @@ from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as BudgetExceeded
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 import structlog
@@ -23,7 +24,7 @@ from coven.github.models import Permission
 from coven.github.roles import Role
 from coven.trust import may_write
 from coven.values import InstallationId, RepoId, RepoName
-from webhooks.routing import Intent, Person
+from webhooks.intents import Intent, Person
 from webhooks.trust import Rights
 
 POOL = 4
@@ -118,16 +119,23 @@ class Lookup:
         self._breakers: OrderedDict[InstallationId, Breaker] = OrderedDict()
         self._lock = threading.Lock()
 
-    def rights(self, intent: Intent, person: Person | None, deadline: float) -> Rights:
+    def rights(
+        self,
+        intent: Intent,
+        person: Person | None,
+        deadline: float,
+        changed_at: datetime | None = None,
+    ) -> Rights:
         """What ``person`` may do, known before ``deadline`` (monotonic), else ``unavailable``.
 
-        Never raises for anything that GitHub does or fails to do.
+        Never raises for anything that GitHub does or fails to do. ``changed_at``: what was learned
+        before then counts no more, because GitHub told of a change.
         """
         if person is None or not person.login:
             return Rights("no_account", self._clock.now())
         key = _Key(intent.installation_id, intent.repo_id, person.id)
         kept = self._remembered(key)
-        if kept is not None:
+        if kept is not None and (changed_at is None or kept.at > changed_at):
             return kept
         left = deadline - self._clock.monotonic()
         breaker = self._breaker(intent.installation_id)

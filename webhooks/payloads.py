@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from coven.tenancy.facts import Account, AccountSeen, Repo
 from coven.values import InstallationId, RepoId, RepoName, Sha
 
 MAX_ID = 2**63 - 1
@@ -49,6 +50,15 @@ def _sha(value: object) -> object:
     return Sha(value.lower()) if isinstance(value, str) else value
 
 
+def _string(value: object) -> object:
+    return value if isinstance(value, str) else None
+
+
+def _account(value: object) -> object:
+    """An account without a usable id is as good as a deleted one."""
+    return value if id_of(value) is not None else None
+
+
 Id = Annotated[int, Field(ge=1, le=MAX_ID)]
 Number = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 Moment = Annotated[datetime | None, BeforeValidator(_moment)]
@@ -74,9 +84,13 @@ class User(Part):
         return self.type == "Bot" or (self.login or "").endswith("[bot]")
 
 
+Somebody = Annotated[User | None, BeforeValidator(_account)]
+
+
 class Owner(Part):
-    id: Id | None = None
+    id: Id
     login: str | None = None
+    type: str | None = None
 
 
 class Installation(Part):
@@ -86,7 +100,7 @@ class Installation(Part):
 class Repository(Part):
     id: Id
     full_name: str
-    owner: Owner | None = None
+    owner: Annotated[Owner | None, BeforeValidator(_account)] = None
     private: bool | None = None
     archived: bool | None = None
     default_branch: str | None = None
@@ -113,20 +127,9 @@ class PullRequest(Part):
     body: str | None = None
     state: str | None = None
     draft: bool | None = None
-    user: User | None = None
+    user: Somebody = None
     head: Head
     base: Base | None = None
-    updated_at: Moment = None
-    created_at: Moment = None
-
-
-class Issue(Part):
-    number: Number
-    title: str | None = None
-    body: str | None = None
-    state: str | None = None
-    user: User | None = None
-    pull_request: dict[str, Any] | None = None
     updated_at: Moment = None
     created_at: Moment = None
 
@@ -135,11 +138,25 @@ class ViaApp(Part):
     id: Id | None = None
 
 
+class Issue(Part):
+    id: Id | None = None
+    number: Number
+    title: str | None = None
+    body: str | None = None
+    state: str | None = None
+    user: Somebody = None
+    pull_request: dict[str, Any] | None = None
+    performed_via_github_app: ViaApp | None = None
+    updated_at: Moment = None
+    created_at: Moment = None
+
+
 class Comment(Part):
     id: Id
     body: str | None = None
-    user: User | None = None
+    user: Somebody = None
     created_at: Moment = None
+    updated_at: Moment = None
     performed_via_github_app: ViaApp | None = None
     diff_hunk: str | None = None
     path: str | None = None
@@ -150,8 +167,30 @@ class Comment(Part):
 class Review(Part):
     id: Id
     body: str | None = None
-    user: User | None = None
+    user: Somebody = None
     submitted_at: Moment = None
+    updated_at: Moment = None
+
+
+class ThreadComment(Part):
+    id: Id
+
+
+class ReviewThread(Part):
+    comments: tuple[ThreadComment, ...] = Field(default=(), strict=False)
+
+
+class Before(Part):
+    """One changed field, as it was."""
+
+    from_: Annotated[str | None, BeforeValidator(_string)] = Field(default=None, alias="from")
+
+
+class Changes(Part):
+    """What an ``edited`` event says of the state before."""
+
+    body: Before | None = None
+    base: dict[str, Any] | None = None
 
 
 class Label(Part):
@@ -186,13 +225,17 @@ class Payload(Part):
     action: str | None = None
     installation: Installation | None = None
     repository: Repository | None = None
-    sender: User | None = None
+    sender: Somebody = None
     issue: Issue | None = None
     pull_request: PullRequest | None = None
     comment: Comment | None = None
     review: Review | None = None
+    thread: ReviewThread | None = None
+    changes: Changes | None = None
+    ref: str | None = None
+    deleted: bool | None = None
     label: Label | None = None
-    assignee: User | None = None
+    assignee: Somebody = None
     check_run: CheckRun | None = None
     check_suite: CheckSuite | None = None
     requested_action: RequestedAction | None = None
@@ -221,20 +264,61 @@ class Facts:
     repo_name: str | None = None
     sender_id: int | None = None
     sender_login: str | None = None
+    seen: AccountSeen | None = None
 
 
 def facts_of(body: dict[str, Any]) -> Facts:
     """Never fails: a value of a wrong type counts as absent."""
-    installation = _id(body.get("installation"))
-    repo = _id(body.get("repository"))
+    installation = id_of(body.get("installation"))
+    repo = id_of(body.get("repository"))
     return Facts(
-        action=_text(body.get("action"), 80),
+        action=text_of(body.get("action"), 80),
         installation_id=InstallationId(installation) if installation else None,
         repo_id=RepoId(repo) if repo else None,
-        repo_name=_text(_get(body.get("repository"), "full_name"), 260),
-        sender_id=_id(body.get("sender")),
-        sender_login=_text(_get(body.get("sender"), "login"), 120),
+        repo_name=text_of(member_of(body.get("repository"), "full_name"), 260),
+        sender_id=id_of(body.get("sender")),
+        sender_login=text_of(member_of(body.get("sender"), "login"), 120),
+        seen=_seen(body) if installation and repo else None,
     )
+
+
+def _seen(body: dict[str, Any]) -> AccountSeen | None:
+    repository = body.get("repository")
+    owner = account_of(member_of(repository, "owner"))
+    shown = repo_of(repository)
+    if owner is None or shown is None:
+        return None
+    return AccountSeen(owner, shown, moment(member_of(repository, "updated_at")))
+
+
+def account_of(value: object) -> Account | None:
+    """An account as a fact; None when it has no usable id."""
+    number = id_of(value)
+    if number is None:
+        return None
+    return Account(
+        number, text_of(member_of(value, "login"), 120), text_of(member_of(value, "type"), 40)
+    )
+
+
+def repo_of(value: object) -> Repo | None:
+    """A repository as a fact; None when it has no usable id."""
+    number = id_of(value)
+    if number is None:
+        return None
+    return Repo(
+        number,
+        text_of(member_of(value, "full_name"), 260),
+        flag_of(member_of(value, "private")),
+        flag_of(member_of(value, "archived")),
+        text_of(member_of(value, "default_branch"), 260),
+    )
+
+
+def moment(value: object) -> datetime | None:
+    """A time as payloads write it; None for anything else."""
+    found = _moment(value)
+    return found if isinstance(found, datetime) else None
 
 
 def repo_name(repository: Repository) -> RepoName:
@@ -245,15 +329,23 @@ def repo_name(repository: Repository) -> RepoName:
         raise BadPayload("bad_field:repository.full_name") from error
 
 
-def _get(value: object, key: str) -> object:
+def member_of(value: object, key: str) -> object:
+    """A field of an object; None when there is no such thing."""
     return value.get(key) if isinstance(value, dict) else None
 
 
-def _id(value: object) -> int | None:
-    number = _get(value, "id")
+def flag_of(value: object) -> bool | None:
+    """A truth value; None for anything else."""
+    return value if isinstance(value, bool) else None
+
+
+def id_of(value: object) -> int | None:
+    """The ``id`` of an object; None unless it is a number that an id can be."""
+    number = member_of(value, "id")
     usable = isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= MAX_ID
     return number if usable and isinstance(number, int) else None
 
 
-def _text(value: object, limit: int) -> str | None:
+def text_of(value: object, limit: int) -> str | None:
+    """Storable text, cut; None when it is empty or no text."""
     return clean(value, limit) if isinstance(value, str) and value else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from threading import Lock
 
 import structlog
@@ -17,20 +18,24 @@ import structlog
 from coven import telemetry
 from coven.errors import StoreUnavailable
 from coven.services import Services
-from coven.store import deliveries
+from coven.store import deliveries, intake
 from coven.store.deliveries import Delivery, Received
+from coven.trust import bot_permission
 from coven.values import Lane, TaskId, parse_delivery_id
 from webhooks.body import BadBody, decode
-from webhooks.clicked import route_people
+from webhooks.events import RIGHTS_EVENTS
 from webhooks.followups import needs_ledger, resolve
-from webhooks.lookup import ClientFactory, Lookup
+from webhooks.identity import Identity
+from webhooks.intents import Click, Ignored, Intent, Needs, Routed, Tenancy
+from webhooks.lookup import KEEP_SECS, ClientFactory, Lookup
 from webhooks.payloads import BadPayload, Facts, facts_of
 from webhooks.recorder import Recorder
-from webhooks.routing import Ignored, Intent, Needs, Routed, route
+from webhooks.routing import route
 from webhooks.settled import Settled
 from webhooks.signature import verified
 from webhooks.trust import Admitted, Rights, admit, wants_rights
 
+MARKETPLACE = "marketplace_purchase"
 _EVENT = re.compile(r"[a-z][a-z0-9_]{0,79}", re.ASCII)
 _log = structlog.get_logger(__name__)
 
@@ -76,13 +81,19 @@ class Receiver:
     def __init__(self, services: Services, github: ClientFactory | None = None) -> None:
         self._services = services
         self._secrets = services.settings.github.active_webhook_secrets()
+        own = services.settings.github.marketplace_webhook_secret
+        # The Marketplace's webhook has a secret of its own, which must open nothing else.
+        listing = own.get_secret_value().encode() if own is not None else b""
+        self._market_secrets = (*self._secrets, listing) if listing else self._secrets
         self._recorder = Recorder(services)
         self._lookup = Lookup(github or services.github, services.clock)
+        self._bot = Identity(services.github)
         self.tally = Tally()
 
     def receive(self, request: Request) -> Reply:
         """Answer one delivery; every outcome is counted and logged once."""
-        if not verified(request.raw, request.signature, self._secrets):
+        secrets = self._market_secrets if request.event == MARKETPLACE else self._secrets
+        if not verified(request.raw, request.signature, secrets):
             # Length and type tell a mangled body from a wrong secret, and give nothing away.
             _log.warning(
                 "signature_refused",
@@ -120,14 +131,14 @@ class Receiver:
         with telemetry.bound(installation=facts.installation_id, repository=facts.repo_name):
             try:
                 routed = self._resolve(
-                    route(received.event, body, facts, self._services.settings, route_people)
+                    route(received.event, body, facts, self._services.settings, self._bot.id)
                 )
             except BadPayload as error:
                 return self._reject(received, known, error.reason)
-            decided: list[Admitted | Ignored] = (
-                [routed] if isinstance(routed, Ignored) else self._admit(routed)
+            decided: list[Admitted | Ignored | Tenancy] = (
+                [routed] if isinstance(routed, Ignored | Tenancy) else [*self._admit(routed)]
             )
-            settled = self._recorder.settle(received, known, decided)
+            settled = self._recorder.settle(received, known, decided, facts.seen)
             self._wake(settled)
             return self._answer(settled)
 
@@ -136,11 +147,9 @@ class Receiver:
         self._wake(settled)
         return self._answer(settled)
 
-    def _resolve(self, routed: Routed) -> tuple[Intent, ...] | Ignored:
+    def _resolve(self, routed: Routed) -> tuple[Intent, ...] | Ignored | Tenancy:
         """Look up what the delivery refers to: earlier work, or a question that waits."""
-        if isinstance(routed, Ignored) and routed.answer is None:
-            return routed
-        if isinstance(routed, tuple) and not needs_ledger(routed):
+        if not isinstance(routed, Click) and not needs_ledger(routed):
             return routed
         with self._services.store.read() as tx:
             return resolve(tx, routed)
@@ -150,17 +159,29 @@ class Receiver:
         clock = self._services.clock
         deadline = clock.monotonic() + self._services.settings.github.lookup_budget_secs
         decided: list[Admitted | Ignored] = []
+        changed = self._rights_changed(intents)
         for intent in intents:
-            rights = (
-                self._lookup.rights(intent, intent.actor, deadline)
-                if wants_rights(intent)
-                else Rights("no_account", clock.now())
-            )
+            rights = self._rights(intent, deadline, changed)
             author = None
             if _author_matters(intent, rights):
-                author = self._lookup.rights(intent, intent.author, deadline)
+                author = self._lookup.rights(intent, intent.author, deadline, changed)
             decided.append(admit(intent, rights, author))
         return decided
+
+    def _rights(self, intent: Intent, deadline: float, changed: datetime | None) -> Rights:
+        actor = intent.actor
+        if not wants_rights(intent):
+            return Rights("no_account", self._services.clock.now())
+        if actor is not None and actor.id in self._services.settings.commands.bots:
+            # GitHub knows no rights of bots; the operator vouches for this one.
+            return Rights("listed_bot", self._services.clock.now(), bot_permission(actor.id))
+        return self._lookup.rights(intent, actor, deadline, changed)
+
+    def _rights_changed(self, intents: tuple[Intent, ...]) -> datetime | None:
+        """When GitHub last told of a change, as long as an older look-up may still be kept."""
+        since = self._services.clock.now() - timedelta(seconds=KEEP_SECS)
+        with self._services.store.read() as tx:
+            return intake.rights_changed_at(intents[0].installation_id, tx, RIGHTS_EVENTS, since)
 
     def _wake(self, settled: Settled) -> None:
         """Best effort and within the budget: who is not rung for is found by the dispatcher."""
@@ -179,6 +200,9 @@ class Receiver:
     def _answer(self, settled: Settled) -> Reply:
         if settled.duplicate:
             return self._say(200, "duplicate", {"duplicate": True}, settled.task_id)
+        if settled.routing.startswith("learned:"):
+            learned = settled.routing.removeprefix("learned:")
+            return self._say(202, "learned", {"learned": learned})
         reason = settled.routing.removeprefix("ignored:")
         if settled.routing == "ignored:ping":
             return self._say(200, "pong", {"pong": True})

@@ -13,29 +13,29 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from coven.answers import with_answer
-from coven.errors import InstallationGone
 from coven.semantic_keys import behind
 from coven.services import Services
-from coven.store import deliveries, intake, surfaces, tasks
+from coven.store import deliveries, installations, intake, plans, tasks
 from coven.store.deliveries import Delivery, Received
 from coven.store.engine import Tx
 from coven.store.tasks import NewTask, Task
+from coven.tenancy.facts import AccountSeen, PlanChanged
 from coven.values import DeliveryId, Lane, RepoId, TaskId, TaskState, new_task_id
+from coven.verbs import VERBS
 from coven.waiting import APPROVAL_PATIENCE, WAITING_FOR_ANSWER, WAITING_FOR_APPROVAL
 from webhooks import first_surface
 from webhooks.addressed import deleted_reason
+from webhooks.breaker import Breaker
+from webhooks.intents import BODY_CHARS, TITLE_CHARS, Ignored, Intent, Tenancy
 from webhooks.payloads import clean
-from webhooks.routing import BODY_CHARS, TITLE_CHARS, Ignored, Intent
 from webhooks.settled import Settled
 from webhooks.stops import Stops
 from webhooks.trust import Admitted
 
 COMMIT = "webhook.commit"
 """Fault points ``webhook.commit.before`` and ``.after``."""
-DELETION_MEMORY = timedelta(days=1)
-PAUSE_WINDOW = timedelta(minutes=10)
-PAUSE_RUNS = 10
-"""Sessions that people may ask for on one thread within the window; a loop would make more."""
+MARK_MEMORY = timedelta(days=1)
+"""How long an event that undoes a wish is remembered for wishes that arrive later."""
 CLICKS = ("check_run:", "check_suite:")
 """How the reason of work begins that somebody clicked for."""
 CLICK_WINDOW = timedelta(minutes=1)
@@ -53,17 +53,24 @@ class Recorder:
         self._services = services
         self._settings = services.settings
         self._stops = Stops(services.settings)
+        self._breaker = Breaker()
 
     def settle(
         self,
         received: Received,
         known: Delivery | None,
-        decided: Sequence[Admitted | Ignored],
+        decided: Sequence[Admitted | Ignored | Tenancy],
+        seen: AccountSeen | None = None,
     ) -> Settled:
-        """Write the delivery and what follows from it. Raises ``StoreUnavailable``."""
+        """Write the delivery and what follows from it. Raises ``StoreUnavailable``.
+
+        ``seen``: whose repository it is, which every event tells.
+        """
         settled = Settled()
         try:
             with self._services.store.write(COMMIT) as tx:
+                if seen is not None and received.installation_id is not None:
+                    installations.learn(received.installation_id, tx, seen, received.received_at)
                 outcomes = [self._one(tx, received, item, settled) for item in decided]
                 settled.routing, settled.task_id = _headline(outcomes)
                 row = replace(received, routing=settled.routing, task_id=settled.task_id)
@@ -111,24 +118,23 @@ class Recorder:
             raise _Lost
 
     def _one(
-        self, tx: Tx, received: Received, item: Admitted | Ignored, settled: Settled
+        self,
+        tx: Tx,
+        received: Received,
+        item: Admitted | Ignored | Tenancy,
+        settled: Settled,
     ) -> tuple[str, TaskId | None]:
-        if isinstance(item, Ignored):
-            if item.cancel is not None:
-                self._stops.cancel(tx, item.cancel, received.received_at, settled)
-            if item.moved is not None:
-                self._stops.tell(tx, item.moved, received.received_at, settled)
-            if item.gone is not None:
-                self._stops.tenant_gone(tx, item.gone, received.received_at, settled)
-            if item.back is not None:
-                # What ended meanwhile could not be shown: a Check Run would stay open for ever.
-                surfaces.try_again(item.back, tx, InstallationGone.__name__, received.received_at)
-            return f"ignored:{item.reason}", None
+        if isinstance(item, Ignored | Tenancy):
+            return self._noted(tx, received, item, settled), None
         intent = item.intent
         intake.lock_thread(intent.installation_id, tx, intent.repo_id, intent.thread)
         reason = self._seen(tx, received, item)
         if reason is not None:
             return f"ignored:{reason}", None
+        if intent.lane is not Lane.CONTROL and not intent.automatic:
+            why = self._breaker.paused(tx, intent, received.received_at)
+            if why is not None:
+                return self._paused(tx, received, item, why, settled)
         new = self._new_task(received, item)
         if intent.resumes is not None and item.show:
             return self._resume(tx, intent, intent.resumes, received.received_at, settled)
@@ -149,6 +155,30 @@ class Recorder:
         settled.ring_for(task)
         routing = f"ignored:{intent.ignored_as}" if intent.ignored_as else f"task:{task.id}"
         return routing, task.id
+
+    def _noted(self, tx: Tx, received: Received, item: Ignored | Tenancy, settled: Settled) -> str:
+        now = received.received_at
+        if isinstance(item, Tenancy):
+            if isinstance(item.fact, PlanChanged):
+                plans.learn(tx, item.fact, now)
+            elif item.installation_id is not None:
+                installations.learn(item.installation_id, tx, item.fact, now)
+        for effect in item.effects:
+            self._stops.apply(tx, effect, now, settled)
+        return f"{'learned' if isinstance(item, Tenancy) else 'ignored'}:{item.reason}"
+
+    def _paused(
+        self, tx: Tx, received: Received, item: Admitted, why: str, settled: Settled
+    ) -> tuple[str, TaskId | None]:
+        """Nothing starts; the first who may ask is told, once per pause."""
+        notice = self._breaker.notice(tx, item, why, received.received_at)
+        if notice is None:
+            return f"ignored:{why}", None
+        new = self._new_task(received, replace(item, intent=notice))
+        if not tasks.insert_new(notice.installation_id, tx, new):
+            return f"ignored:{why}", None
+        settled.controls.append(new.id)
+        return f"ignored:{why}", new.id
 
     def _resume(
         self, tx: Tx, intent: Intent, waiting: TaskId, now: datetime, settled: Settled
@@ -181,21 +211,24 @@ class Recorder:
         if intent.comment_id is not None and intent.comment_kind is not None:
             kind, comment = intent.comment_kind, intent.comment_id
             for task in intake.tasks_of_comment(tenant, tx, repo, kind, comment):
+                if intent.edited and not _ran(task):
+                    continue
                 # Another command of this very delivery is no repetition.
                 if task.delivery_id != received.id or task.semantic_key == intent.semantic_key:
                     return f"already_handled:{task.id}"
             gone = deleted_reason(kind, comment)
-            if intake.was_ignored(tenant, tx, repo, gone, now - DELETION_MEMORY):
+            if intake.was_ignored(tenant, tx, repo, gone, now - MARK_MEMORY):
                 return "comment_deleted"
+        if intent.source_at is not None:
+            since = now - MARK_MEMORY
+            for prefix in intent.voided_by:
+                if intake.marked_after(tenant, tx, repo, prefix, intent.source_at, since):
+                    return f"undone:{prefix.rstrip(':')}"
         if intent.automatic:
             return self._stale(tx, intent)
         stopped = self._stopped_before(tx, intent)
         if stopped is not None:
             return f"cancelled:{stopped}"
-        if intent.lane is not Lane.CONTROL:
-            since = now - PAUSE_WINDOW
-            if intake.asked_since(tenant, tx, repo, intent.thread, since) >= PAUSE_RUNS:
-                return "thread_paused"
         return None
 
     def _clicked_again(self, tx: Tx, intent: Intent, same: TaskId, now: datetime) -> bool:
@@ -301,6 +334,11 @@ def _queued_behind(tx: Tx, new: NewTask, holder: Task | None) -> bool:
         return False
     again = replace(new, semantic_key=behind(new.semantic_key, holder.id))
     return tasks.insert_new(new.installation_id, tx, again)
+
+
+def _ran(task: Task) -> bool:
+    """Whether a command was carried out, and not only answered as not understood."""
+    return task.verb in VERBS and "reply_body" not in task.payload
 
 
 def _has_words(item: Admitted) -> bool:

@@ -15,6 +15,25 @@ def needs_full_commit(handle: str) -> str:
     )
 
 
+def needs_argument(handle: str, usage: str) -> str:
+    """A verb that needs words was written without any."""
+    return (
+        "This command needs to know what it is about.\n\n"
+        f"**Next:** write {code_span(f'@{handle} {usage}')}."
+    )
+
+
+def paused(handle: str, what: str, minutes: int) -> str:
+    """Too many sessions were asked for; said once per pause. ``what``: the thread or all."""
+    return (
+        f"So many sessions were asked for {what} within {minutes} minutes that commands pause "
+        "here, in case something runs in a circle. What was asked for just now was not started."
+        "\n\n"
+        f"**Next:** somebody with write access writes {code_span(f'@{handle} resume')}, or "
+        f"everybody waits {minutes} minutes."
+    )
+
+
 def needs_pull_request(handle: str) -> str:
     """``review`` was asked for on an issue."""
     return (

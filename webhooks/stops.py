@@ -16,7 +16,7 @@ from coven.surfacing import Surfacing
 from coven.values import Lane, TaskId, TaskState
 from coven.waiting import WAITING_FOR_APPROVAL
 from webhooks import first_surface
-from webhooks.routing import Cancel, Gone, Moved
+from webhooks.intents import Back, BranchGone, Cancel, Effect, Gone, Moved, Of, ReposGone
 from webhooks.settled import Settled
 
 THREAD_LOOKBACK = 100
@@ -54,20 +54,41 @@ class Stops:
                 why = "superseded: a maintainer asked for a review"
                 self._stop(tx, task, TaskState.SUPERSEDED, why, by.created_at, settled, by.id)
 
-    def cancel(self, tx: Tx, cancel: Cancel, now: datetime, settled: Settled) -> None:
-        """The event made automatic reviews, or the work of one comment, pointless."""
+    def apply(self, tx: Tx, effect: Effect, now: datetime, settled: Settled) -> None:
+        """What an event changes besides work of its own."""
+        match effect:
+            case Cancel():
+                self._cancel(tx, effect, now, settled)
+            case Moved():
+                self.tell(tx, effect, now, settled)
+            case BranchGone():
+                self._branch_gone(tx, effect, now, settled)
+            case ReposGone():
+                self._repos_gone(tx, effect, now, settled)
+            case Gone():
+                self.tenant_gone(tx, effect, now, settled)
+            case Back():
+                surfaces.try_again(effect.installation_id, tx, effect.error, now)
+
+    def _cancel(self, tx: Tx, cancel: Cancel, now: datetime, settled: Settled) -> None:
         tenant, repo = cancel.installation_id, cancel.repo_id
         intake.lock_thread(tenant, tx, repo, cancel.thread)
         for task in tasks.on_thread(tenant, tx, repo, cancel.thread, THREAD_LOOKBACK):
-            pointless = (
-                task.automatic and task.lane is Lane.REVIEW
-                if cancel.comment_id is None
-                else task.comment_id == cancel.comment_id
-            )
-            if cancel.at is not None and task.source_at > cancel.at:
+            if task.finished_at is not None or not pointless(task, cancel):
                 continue
-            if pointless and task.finished_at is None:
-                why = f"cancelled: {cancel.why}"
+            self._stop(
+                tx, task, TaskState.CANCELLED, f"cancelled: {cancel.why}", now, settled, None
+            )
+
+    def _branch_gone(self, tx: Tx, gone: BranchGone, now: datetime, settled: Settled) -> None:
+        why = f"cancelled: {gone.why}"
+        for task in intake.live_on_branch(gone.installation_id, tx, gone.repo_id, gone.branch):
+            self._stop(tx, task, TaskState.CANCELLED, why, now, settled, None)
+
+    def _repos_gone(self, tx: Tx, gone: ReposGone, now: datetime, settled: Settled) -> None:
+        why = f"cancelled: {gone.why}"
+        for task in intake.live_tasks(gone.installation_id, tx):
+            if task.repo_id in gone.repo_ids:
                 self._stop(tx, task, TaskState.CANCELLED, why, now, settled, None)
 
     def tenant_gone(self, tx: Tx, gone: Gone, now: datetime, settled: Settled) -> None:
@@ -137,3 +158,18 @@ class Stops:
         tenant = task.installation_id
         surfaces.desire(tenant, tx, task, wanted.kind, wanted.subject, content, now)
         settled.publish(task.id)
+
+
+def pointless(task: Task, cancel: Cancel) -> bool:
+    """Whether an event that ended this work is about this live task. Pure."""
+    if cancel.at is not None and task.source_at > cancel.at:
+        return False
+    match cancel.of:
+        case Of.AUTOMATIC:
+            return task.automatic and task.lane is Lane.REVIEW
+        case Of.EVERYTHING:
+            return task.lane is not Lane.CONTROL
+        case Of.COMMENTS:
+            return task.comment_id in cancel.comments
+        case Of.TRIGGER:
+            return task.reason == cancel.trigger and task.familiar_id == cancel.familiar_id

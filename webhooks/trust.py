@@ -14,9 +14,16 @@ from typing import Any, Literal
 from coven.github.models import Permission
 from coven.trust import scope_of
 from coven.values import TaskState, TrustScope
-from webhooks.routing import Ignored, Intent, Needs
+from webhooks.intents import Ignored, Intent, Needs
 
-Source = Literal["permission_api", "not_a_user", "identity_changed", "no_account", "unavailable"]
+Source = Literal[
+    "permission_api",
+    "not_a_user",
+    "identity_changed",
+    "no_account",
+    "unavailable",
+    "listed_bot",
+]
 
 _RANK = {
     TrustScope.FORK_PR: 0,

@@ -15,7 +15,7 @@ from coven.github.models import Permission, PullRequest, Repository
 from coven.github.repo_client import RepoClient
 from coven.settings.models import Settings
 from coven.store.tasks import Task
-from coven.trust import may_write, scope_of
+from coven.trust import bot_permission, may_write, scope_of
 from coven.values import Lane, Sha, TrustScope
 
 
@@ -74,7 +74,7 @@ def look_again(client: RepoClient, settings: Settings, task: Task) -> Look:
         if gone is not None:
             return gone
         facts |= _head_facts(pull)
-    rights = _rights(client, task, pull, repository)
+    rights = _rights(client, settings, task, pull, repository)
     if isinstance(rights, Decline):
         return rights
     facts |= rights
@@ -136,9 +136,16 @@ def _head_facts(pull: PullRequest) -> dict[str, Any]:
 
 
 def _rights(
-    client: RepoClient, task: Task, pull: PullRequest | None, repository: Repository
+    client: RepoClient,
+    settings: Settings,
+    task: Task,
+    pull: PullRequest | None,
+    repository: Repository,
 ) -> dict[str, Any] | Decline:
-    permission = permission_of(client, task.actor_login, task.actor_id)
+    if task.actor_id in settings.commands.bots and task.actor_id is not None:
+        permission: Permission | None = bot_permission(task.actor_id)
+    else:
+        permission = permission_of(client, task.actor_login, task.actor_id)
     collaborator = False
     if permission is not None and not may_write(permission) and not repository.private:
         collaborator = client.is_collaborator(task.actor_login or "")

@@ -6,6 +6,7 @@ a comment that was handled before, and a comment that was deleted before its del
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import func, or_, select, text
@@ -13,7 +14,18 @@ from sqlalchemy import func, or_, select, text
 from coven.store.engine import Tx
 from coven.store.tables import deliveries, tasks
 from coven.store.task_rows import FIELDS, Task, from_row
-from coven.values import LIVE_STATES, DeliveryId, InstallationId, Lane, RepoId, TaskId
+from coven.values import (
+    LIVE_STATES,
+    DeliveryId,
+    InstallationId,
+    Lane,
+    RepoId,
+    TaskId,
+    TaskState,
+)
+
+RESUME = "resume"
+"""The verb that ends a pause."""
 
 
 def lock_thread(installation: InstallationId, tx: Tx, repo: RepoId, thread: int) -> None:
@@ -89,21 +101,22 @@ def was_ignored(
 
 
 def asked_since(
-    installation: InstallationId, tx: Tx, repo: RepoId, thread: int, since: datetime
+    installation: InstallationId,
+    tx: Tx,
+    since: datetime,
+    repo: RepoId | None = None,
+    thread: int | None = None,
 ) -> int:
-    """How many sessions people have asked for on a thread since then."""
-    count: int = tx.execute(
-        select(func.count())
-        .select_from(tasks)
-        .where(
-            tasks.c.installation_id == installation,
-            tasks.c.repo_id == repo,
-            tasks.c.thread == thread,
-            tasks.c.automatic.is_(False),
-            tasks.c.lane != Lane.CONTROL,
-            tasks.c.created_at >= since,
-        )
-    ).scalar_one()
+    """How many sessions people have asked for since then, on one thread or (None) anywhere."""
+    condition = [
+        tasks.c.installation_id == installation,
+        tasks.c.automatic.is_(False),
+        tasks.c.lane != Lane.CONTROL,
+        tasks.c.created_at >= since,
+    ]
+    if thread is not None:
+        condition += [tasks.c.repo_id == repo, tasks.c.thread == thread]
+    count: int = tx.execute(select(func.count()).select_from(tasks).where(*condition)).scalar_one()
     return count
 
 
@@ -142,3 +155,86 @@ def live_tasks(installation: InstallationId, tx: Tx, limit: int = 5_000) -> list
         .limit(limit)
     )
     return [from_row(row) for row in rows]
+
+
+def live_on_branch(
+    installation: InstallationId, tx: Tx, repo: RepoId, branch: str, limit: int = 200
+) -> list[Task]:
+    """Sessions that read from or push to this branch of this repository, and may still run."""
+    rows = tx.execute(
+        select(*FIELDS)
+        .where(
+            tasks.c.installation_id == installation,
+            tasks.c.repo_id == repo,
+            tasks.c.lane != Lane.CONTROL,
+            tasks.c.state.in_(LIVE_STATES),
+            or_(
+                tasks.c.branch == branch,
+                (tasks.c.head_ref == branch) & (tasks.c.head_repo_id == repo),
+            ),
+        )
+        .order_by(tasks.c.seq)
+        .limit(limit)
+    )
+    return [from_row(row) for row in rows]
+
+
+def marked_after(
+    installation: InstallationId,
+    tx: Tx,
+    repo: RepoId,
+    prefix: str,
+    at: datetime,
+    since: datetime,
+) -> bool:
+    """Whether a delivery was ignored with ``prefix`` and a moment (Unix seconds) after ``at``.
+
+    Looked at are deliveries received since ``since``.
+    """
+    begins = f"ignored:{prefix}"
+    found = tx.execute(
+        select(deliveries.c.routing)
+        .where(
+            deliveries.c.installation_id == installation,
+            deliveries.c.received_at >= since,
+            deliveries.c.repo_id == repo,
+            deliveries.c.routing.startswith(begins, autoescape=True),
+        )
+        .order_by(deliveries.c.received_at.desc())
+        .limit(50)
+    ).scalars()
+    moments = (routing.removeprefix(begins) for routing in found)
+    return any(moment.isdigit() and int(moment) > at.timestamp() for moment in moments)
+
+
+def rights_changed_at(
+    installation: InstallationId, tx: Tx, events: Sequence[str], since: datetime
+) -> datetime | None:
+    """When GitHub last told us that people's rights may have changed, after ``since``."""
+    value: datetime | None = tx.execute(
+        select(func.max(deliveries.c.received_at)).where(
+            deliveries.c.installation_id == installation,
+            deliveries.c.received_at >= since,
+            deliveries.c.event.in_(events),
+        )
+    ).scalar_one_or_none()
+    return value
+
+
+def resumed_at(
+    installation: InstallationId, tx: Tx, since: datetime, repo: RepoId | None, thread: int | None
+) -> datetime | None:
+    """When a maintainer last ended a pause, on one thread or (None) anywhere, after ``since``."""
+    condition = [
+        tasks.c.installation_id == installation,
+        tasks.c.verb == RESUME,
+        tasks.c.lane == Lane.CONTROL,
+        tasks.c.state == TaskState.COMPLETED,
+        tasks.c.created_at >= since,
+    ]
+    if thread is not None:
+        condition += [tasks.c.repo_id == repo, tasks.c.thread == thread]
+    value: datetime | None = tx.execute(
+        select(func.max(tasks.c.created_at)).where(*condition)
+    ).scalar_one_or_none()
+    return value

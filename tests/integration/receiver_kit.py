@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from coven.clock import ManualClock
 from coven.errors import GitHubNotFound, GitHubUnavailable
 from coven.github.factory import GitHub
-from coven.github.models import Permission
+from coven.github.models import AppInfo, Permission
 from coven.github.roles import Role
 from coven.governance.wire import Seam
 from coven.redaction import Redactor
@@ -76,6 +76,9 @@ class GitHubDouble:
         assert timeout_secs > 0
         self.roles.append(role)
         return self
+
+    def app_info(self) -> AppInfo:
+        return AppInfo(4242, "cody-familiar", "cody-familiar[bot]", None)
 
     def permission(self, login: str) -> Permission:
         self.calls.append(("permission", login))

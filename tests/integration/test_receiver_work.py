@@ -151,7 +151,7 @@ def test_review_that_was_cancelled_by_closing_comes_back_on_reopening(bench: Ben
     closed = pull_event(
         "closed", pull_request__state="closed", pull_request__updated_at="2026-01-01T11:00:00Z"
     )
-    assert ignored(bench.deliver("pull_request", closed)) == "closed"
+    assert ignored(bench.deliver("pull_request", closed)) == "closed:7:1767265200"
     (before,) = bench.tasks()
     assert (before.state, before.detail) == (
         TaskState.CANCELLED,
@@ -179,14 +179,14 @@ def test_closing_that_is_delivered_late_spares_what_came_after(bench: Bench) -> 
     closed = pull_event(
         "closed", pull_request__state="closed", pull_request__updated_at="2026-01-01T11:00:00Z"
     )
-    assert ignored(bench.deliver("pull_request", closed)) == "closed"
+    assert ignored(bench.deliver("pull_request", closed)) == "closed:7:1767265200"
     assert bench.tasks()[0].state is TaskState.QUEUED
 
 
 def test_conversion_to_draft_cancels_the_automatic_review(bench: Bench) -> None:
     bench.deliver("pull_request", pull_event())
     draft = pull_event("converted_to_draft", pull_request__draft=True)
-    assert ignored(bench.deliver("pull_request", draft)) == "draft"
+    assert ignored(bench.deliver("pull_request", draft)).startswith("draft:7:")
     assert bench.tasks()[0].state is TaskState.CANCELLED
 
 
@@ -417,12 +417,12 @@ def test_label_that_ends_in_fix_means_a_fix_on_pull_requests_too(bench: Bench) -
         ("issue_comment", payload("issue_comment.created.pull", issue__state="closed"), "closed"),
         (
             "issue_comment",
-            payload("issue_comment.created.pull", action="edited"),
+            payload("issue_comment.created.pull", action="pinned"),
             "action_not_handled",
         ),
         ("star", {"action": "created"}, "event_not_handled"),
         ("foo_bar", {}, "event_not_handled"),
-        ("installation", payload("installation.created"), "action_not_handled"),
+        ("installation", payload("installation.created", action="typed"), "action_not_handled"),
     ],
 )
 def test_ignored_deliveries_say_the_true_reason(
@@ -737,7 +737,6 @@ def test_incomplete_but_usable_payloads_become_tasks(bench: Bench, changes: dict
         ({"pull_request__head__sha": 5}, "bad_field:pull_request.head.sha"),
         ({"pull_request__head__ref": "x" * 300}, "bad_field:pull_request.head.ref"),
         ({"pull_request__body": ["a"]}, "bad_field:pull_request.body"),
-        ({"pull_request__user": {"login": "x"}}, "missing_field:pull_request.user.id"),
     ],
 )
 def test_unusable_field_is_rejected_by_name(

@@ -21,8 +21,8 @@ from coven.errors import (
 from coven.github.models import Permission
 from coven.settings.models import Familiar
 from coven.values import InstallationId, Lane, RepoId, RepoName, TrustScope
+from webhooks.intents import Intent, Needs, Person
 from webhooks.lookup import Breaker, Lookup
-from webhooks.routing import Intent, Needs, Person
 
 MONA = Person(1, "mona")
 

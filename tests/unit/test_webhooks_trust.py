@@ -12,7 +12,8 @@ import pytest
 from coven.github.models import Permission
 from coven.settings.models import Familiar
 from coven.values import InstallationId, Lane, RepoId, RepoName, TaskState, TrustScope
-from webhooks.routing import Ignored, Intent, Needs, Person, label_verb
+from webhooks.intents import Ignored, Intent, Needs, Person
+from webhooks.route_labels import label_verb
 from webhooks.trust import Admitted, Rights, admit, lower, wants_rights
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

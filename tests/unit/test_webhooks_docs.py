@@ -1,0 +1,23 @@
+"""The page about webhooks says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from webhooks.events import EVENTS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text()
+
+
+def test_the_table_of_events_is_the_one_in_the_code() -> None:
+    table = PAGE.partition("## What becomes of an event")[2].partition("\n## ")[0]
+    written = {
+        (event, action): meaning
+        for event, actions, meaning in re.findall(
+            r"^\| `(\w+)` \| ([^|]+) \| (.+) \|$", table, re.M
+        )
+        for action in re.findall(r"`(\w+)`", actions) or [""]
+    }
+    meant = {(e.name, action): text for e in EVENTS.values() for action, text in e.actions.items()}
+    assert written == meant
