@@ -9,16 +9,29 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from coven.store import attempts, deliveries, intake, pacing, surfaces, sweeps, tasks
+from coven.memory.book import EntryState
+from coven.store import (
+    attempts,
+    book,
+    book_sweeps,
+    deliveries,
+    intake,
+    pacing,
+    surfaces,
+    sweeps,
+    tasks,
+)
 from coven.store.engine import Store, Tx
 from coven.store.tasks import Ending
 from coven.values import DeliveryId, SurfaceKind, TaskId, TaskState
 from tests.ledger import NOW, REPO_ID, TENANT, look, put, received
+from tests.memory_book import ANN, REPO, new_entry
 
 TASK = TaskId("0" * 32)
 TOKEN = "t" * 32
 END = Ending(TaskState.FAILED, "x")
 MINUTE = timedelta(minutes=1)
+WAITING = book.Filters(repo_id=REPO_ID, states=(EntryState.PENDING,))
 
 HOT: dict[str, Callable[[Tx], object]] = {
     "deliveries.find": lambda tx: deliveries.find(tx, DeliveryId("d")),
@@ -60,6 +73,21 @@ HOT: dict[str, Callable[[Tx], object]] = {
     "sweeps.due_surfaces": lambda tx: sweeps.due_surfaces(tx, NOW),
     "sweeps.drop_bodies": lambda tx: sweeps.drop_bodies(tx, NOW),
     "sweeps.drop_output": lambda tx: sweeps.drop_output(tx, NOW),
+    "book.entry": lambda tx: book.entry(TENANT, tx, "M-00000000"),
+    "book.listed": lambda tx: book.listed(TENANT, tx),
+    "book.listed of a repository": lambda tx: book.listed(TENANT, tx, WAITING),
+    "book.usable": lambda tx: book.usable(TENANT, tx, REPO_ID, NOW, shared=True),
+    "book.denied": lambda tx: book.denied(TENANT, tx, REPO_ID, REPO),
+    "book.is_revoked": lambda tx: book.is_revoked(TENANT, tx, REPO_ID, "a/b"),
+    "book.known": lambda tx: book.known(TENANT, tx, REPO_ID, REPO, ["repo/octo/demo/a/b"], NOW),
+    "book.follow": lambda tx: book.follow(TENANT, tx, REPO_ID, REPO),
+    "book.propose": lambda tx: book.propose(TENANT, tx, new_entry(), NOW),
+    "book.revoke": lambda tx: book.revoke(TENANT, tx, f"tenant/{TENANT}/a", ANN, NOW),
+    "book.of_task": lambda tx: book.of_task(TENANT, tx, TASK),
+    "book.tasks_of": lambda tx: book.tasks_of(TENANT, tx, "M-00000000"),
+    "book.activity": lambda tx: book.activity(TENANT, tx, repo_id=REPO_ID),
+    "book_sweeps.expire": lambda tx: book_sweeps.expire(tx, NOW),
+    "book_sweeps.drop": lambda tx: book_sweeps.drop(tx, NOW),
 }
 
 
