@@ -285,6 +285,14 @@ def reply_help(
     return "\n\n".join([lead, "\n".join(rows)])
 
 
+def reply_resumed(voice: Voice) -> str:
+    """Answer to ``resume``: a pause for too many requests has ended."""
+    return (
+        f"{voice.name} takes commands here again. What was asked for during the pause was not "
+        f"started.\n\n**Next:** write it once more, such as {_say(voice, 'review')}."
+    )
+
+
 def spoken(summary: str) -> str:
     """A summary worth repeating: nothing when it only says what comes next.
 

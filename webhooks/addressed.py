@@ -32,16 +32,13 @@ from webhooks.intents import (
     texts,
 )
 from webhooks.payloads import Issue, PullRequest, User, clean
-from webhooks.say import needs_argument, needs_full_commit, needs_pull_request
+from webhooks.say import needs_full_commit, needs_pull_request
 
 MAX_SESSIONS = 3
 """Sessions that one comment may start."""
 
 _QUOTED = re.compile(r" {0,3}>")
 _COMMENT = re.compile(r"<!--(?:(?!-->).)*(?:-->|\Z)", re.DOTALL)
-MAX_IDS = 20
-"""Ids that one command may name."""
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 _HEX = re.compile(r"[0-9a-f]{7,}", re.IGNORECASE | re.ASCII)
 
 
@@ -192,16 +189,10 @@ def _intent(scene: Scene, said: Said, familiar: Familiar, command: Command) -> I
         return replace(_answer(scene, said, familiar, command), answer=answer)
     if not verb.available:
         return _answer(scene, said, familiar, command, f"verb_not_available:{verb.name}")
-    if verb.argument in (Argument.TEXT, Argument.IDS) and not command.args:
-        reply = needs_argument(familiar.handle, verb.usage)
-        return _answer(scene, said, familiar, command, "argument_missing", reply)
     if not verb.session:
         needs = Needs.WRITE if verb.trust is Trust.WRITE else Needs.ANSWER
         needs = Needs.DECISION if verb.name in MEMORY_VERBS else needs
-        intent = _answer(scene, said, familiar, command, needs=needs)
-        if verb.argument is Argument.IDS:
-            return replace(intent, payload=intent.payload | {"ids": ids_of(command.args)})
-        return intent
+        return _answer(scene, said, familiar, command, needs=needs)
     if verb.surface is Surface.PULL and not said.is_pull:
         reply = needs_pull_request(familiar.handle)
         return _answer(scene, said, familiar, command, "not_a_pull_request", reply)
@@ -240,20 +231,6 @@ def approved_commit(args: str) -> tuple[str | None, bool]:
         return str(Sha(first.lower())), False
     except ValueError:
         return None, True
-
-
-def ids_of(args: str) -> list[str]:
-    """The ids at the start of the words after a verb, each once, at most ``MAX_IDS``."""
-    found: list[str] = []
-    for part in re.split(r"[\s,;]+", args)[: 2 * MAX_IDS]:
-        word = part.strip("`#.:()")
-        if part == "and" and found:
-            continue
-        if not _ID.fullmatch(word):
-            break
-        if word not in found:
-            found.append(word)
-    return found[:MAX_IDS]
 
 
 def _answer(

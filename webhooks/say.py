@@ -15,14 +15,6 @@ def needs_full_commit(handle: str) -> str:
     )
 
 
-def needs_argument(handle: str, usage: str) -> str:
-    """A verb that needs words was written without any."""
-    return (
-        "This command needs to know what it is about.\n\n"
-        f"**Next:** write {code_span(f'@{handle} {usage}')}."
-    )
-
-
 def paused(handle: str, what: str, minutes: int) -> str:
     """Too many sessions were asked for; said once per pause. ``what``: the thread or all."""
     return (

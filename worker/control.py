@@ -11,7 +11,7 @@ from coven.github.roles import Role
 from coven.publication import ReplyContent, reply_subject
 from coven.services import Services
 from coven.settings.models import Familiar
-from coven.store import tasks
+from coven.store import intake, tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.tasks import Ending, Task
 from coven.surfacing import Surfacing, voice_of
@@ -25,7 +25,7 @@ from worker.recheck import permission_of
 
 _log = structlog.get_logger(__name__)
 
-WRITERS = frozenset({"cancel", "answer"})
+WRITERS = frozenset({"answer", "cancel", "resume"})
 """What only people with write access may do."""
 ANSWERED = (TrustScope.MAINTAINER, TrustScope.COLLABORATOR)
 
@@ -100,6 +100,8 @@ def _reply(services: Services, task: Task, voice: Voice) -> str:
     worded = task.payload.get("reply_body")
     if isinstance(worded, str) and worded:
         return worded  # The receiver said it already, in finished Markdown.
+    if task.verb == intake.RESUME:
+        return texts.reply_resumed(voice)
     unknown = None if task.verb in VERBS else task.verb
     return texts.reply_help(voice, HELP, unknown, nearest(unknown) if unknown else None)
 
