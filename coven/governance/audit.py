@@ -13,7 +13,7 @@ import json
 import secrets
 import struct
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -49,9 +49,13 @@ class Event:
 
 def redacted(redactor: Redactor, payload: Mapping[str, Any]) -> dict[str, Any]:
     """The payload without secrets, and with a nonce so that short texts can't be guessed later."""
-    tree = redactor.tree(dict(payload))
-    assert isinstance(tree, dict)
-    return {**_clean(tree), "nonce": secrets.token_hex(16)}
+    tree = _clean(payload)
+    # One look at all of it is quicker than one at each text, and there is rarely a secret. What
+    # JSON writes in another way is looked at as it is.
+    whole = [json.dumps(tree, ensure_ascii=False), *_escaped(tree)]
+    if any(redactor.has_secret(text) for text in whole):
+        tree = redactor.tree(tree)
+    return {**tree, "nonce": secrets.token_hex(16)}
 
 
 def append(tx: Tx, signer: Signer, events: Sequence[Event], now: datetime) -> tuple[int, bytes]:
@@ -123,6 +127,18 @@ def _clean(value: Any) -> Any:
     return value
 
 
+def _escaped(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        if json.dumps(value, ensure_ascii=False) != f'"{value}"':
+            yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _escaped(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _escaped(item)
+
+
 class Recorder:
     """Appends in a transaction of its own: the row is committed when the call returns."""
 
@@ -132,9 +148,19 @@ class Recorder:
 
     def commit(self, events: Sequence[Event], now: datetime) -> tuple[int, bytes]:
         """Write and commit. Raises ``GovernanceRefused``: what isn't on record doesn't happen."""
+        return self.commit_with(lambda _: events, now)[1:]
+
+    def commit_with(
+        self, write: Callable[[Tx], Sequence[Event]], now: datetime
+    ) -> tuple[Sequence[Event], int, bytes]:
+        """As :meth:`commit`, with what ``write`` changes in the same transaction.
+
+        ``write`` gives the events; what it raises passes, with nothing written.
+        """
         try:
             with self._turn(), self._store.write("audit.commit") as tx:
-                return append(tx, self.signer, events, now)
+                events = write(tx)
+                return events, *append(tx, self.signer, events, now)
         except (StoreUnavailable, chain.ChainBroken, ValueError, OSError) as error:
             raise audit_unavailable(error) from error
 

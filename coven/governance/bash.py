@@ -22,8 +22,11 @@ from coven.governance.actions import (
     Op,
     ProcessSpawn,
 )
-from coven.governance.bash_peel import Inner, environment, family, name_of, peel
+from coven.governance.bash_inner import Inner
+from coven.governance.bash_options import split
+from coven.governance.bash_peel import environment, family, name_of, peel
 from coven.governance.bash_scope import Scope, Variables, join
+from coven.governance.bash_shapes import CREATE
 from coven.governance.bash_tree import parse
 from coven.governance.bash_walk import Redirect, Walk
 from coven.governance.bash_words import (
@@ -164,7 +167,7 @@ class _Findings:
             elif redirect.operator in _WRITING:
                 duplicate = redirect.operator == ">&" and re.match(r"(\d+-?|-)\Z", target)
                 if not duplicate:
-                    self._write(target, bash_writes.CREATE, scope)
+                    self._write(target, CREATE, scope)
 
     def assignment(self, name: str, values: tuple[str, ...], scope: Scope) -> None:
         """A variable gets one of these values."""
@@ -276,7 +279,7 @@ def _plain_spellings(argv: Fields) -> tuple[Fields, ...]:
     if name == "git":
         return bash_git.canonical(argv[1:])
     if name == "rm":
-        given = bash_writes.split(argv[1:])
+        given = split(argv[1:])
         given_names = {
             full
             for option, _ in given.options

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from coven.governance.bash_options import split
+from coven.governance.bash_shapes import CREATE, MODIFY, Write
 from coven.governance.bash_words import UNKNOWN, Fields, is_known, source_text
-from coven.governance.bash_writes import CREATE, MODIFY, Write, split
 
 _GLOBAL_VALUED = frozenset(
     {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env",

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from coven.governance.bash_git import remotes
+from coven.governance.bash_options import split
 from coven.governance.bash_peel import family
+from coven.governance.bash_tools import CURL_VALUED, WGET_VALUED
 from coven.governance.bash_words import SPLIT, UNKNOWN, Fields, is_known, names
-from coven.governance.bash_writes import CURL_VALUED, WGET_VALUED, split
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,6 @@ def _client(name: str, rest: Fields) -> list[Request]:
             given.values("-i", "--input-file")
         )  # fmt: skip
         urls += [UNKNOWN for _ in reads]
-    if name == "curl":
-        urls = [one for url in urls for one in _curl_globbed(url)]
     found = [url_request(url, scheme, method) for url in urls]
     found += [
         url_request(value)
@@ -146,21 +145,6 @@ def _client(name: str, rest: Fields) -> list[Request]:
         if "proxy" in value:
             found.append(url_request(value.partition("=")[2].strip()))
     return [one for one in found if one.host != SPLIT]
-
-
-def _curl_globbed(url: str) -> list[str]:
-    """curl expands ``{a,b}`` and ``[1-3]`` in URLs by itself."""
-    match = re.search(r"\{([^{}]*)\}", url)
-    if match:
-        return [
-            one
-            for choice in match.group(1).split(",")[:16]
-            for one in _curl_globbed(url[: match.start()] + choice + url[match.end() :])
-        ]
-    authority = url.partition("://")[2].partition("/")[0] or url.partition("/")[0]
-    if re.search(r"\[[^:\]]*-[^:\]]*\]", authority):
-        return [UNKNOWN]
-    return [url]
 
 
 def _targeted(name: str, rest: Fields) -> list[Request]:

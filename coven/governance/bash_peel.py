@@ -3,28 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from coven.governance.bash_inner import Inner, after_options
+from coven.governance.bash_programs import SPECIAL
 from coven.governance.bash_words import SPLIT, UNKNOWN, Fields, is_known, names
-
-
-@dataclass(frozen=True, slots=True)
-class Inner:
-    """Something that a command runs: one of the members is set."""
-
-    argv: Fields | None = None
-    code: str | None = None
-    """Shell code."""
-    same_shell: bool = False
-    """Whether it runs in the calling shell, so that it may move it and set its variables."""
-    opaque: str | None = None
-    """Code of another language, or of a place we do not see."""
-    trouble: str | None = None
-    """Why it can't be judged."""
-    moved: str | None = None
-    """A folder that the inner command starts in."""
-
 
 SHELLS = names("sh bash zsh dash ksh ksh93 mksh ash rbash fish hush csh tcsh")
 
@@ -60,6 +42,7 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
     "coproc": ("", 0),
     "xargs": ("-a -d -E -I -L -n -P -s --arg-file --delimiter --eof --replace --max-lines "
               "--max-args --max-procs --max-chars --process-slot-var", 0),
+    "ld.so": ("--library-path --preload --audit --argv0 --inhibit-rpath", 0),
     "busybox": ("", 0),
     "toybox": ("", 0),
     "strace": ("-e -o -p -s -S -u -E -a -I -O -P -X", 0),
@@ -93,6 +76,7 @@ _RUN_WORD = {
     "uv": "run", "poetry": "run", "pipenv": "run", "hatch": "run", "rye": "run", "pdm": "run",
     "bundle": "exec", "direnv": "exec",
 }  # fmt: skip
+_LOADER = re.compile(r"ld-linux.*|ld-musl.*|ld(?:64)?\.so.*")
 _ASSIGN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
@@ -113,13 +97,17 @@ def peel(argv: Fields, stdin: str) -> list[Inner]:
     if not argv or not is_known(argv[0]):
         return []
     name = name_of(argv[0])
-    special = _SPECIAL.get(name)
+    special = SPECIAL.get(name)
     if special is not None:
         return special(argv, stdin)
+    if name == "env":
+        return _env(argv)
     if name in SHELLS:
         return _shell(argv, stdin)
     if family(argv[0]) in INTERPRETERS:
         return _interpreter(argv, stdin)
+    if _LOADER.fullmatch(name):
+        return _wrapper("ld.so", argv)
     if name in _WRAPPERS:
         return _wrapper(name, argv)
     return []
@@ -133,7 +121,7 @@ def _wrapper(name: str, argv: Fields) -> list[Inner]:
             return []
         argv, operands = argv[argv.index(word) :], int(name == "direnv")
     found: list[Inner] = []
-    rest, moved = _after_options(argv[1:], names(valued), name)
+    rest, moved = after_options(argv[1:], names(valued), name)
     rest = rest[operands:]
     if name in ("env", "sudo", "doas", "exec", "cross-env", "dotenv"):
         while rest and _ASSIGN.match(rest[0]):
@@ -158,29 +146,6 @@ def _wrapper(name: str, argv: Fields) -> list[Inner]:
     return found
 
 
-def _after_options(fields: Fields, valued: frozenset[str], name: str) -> tuple[Fields, str | None]:
-    """The operands; an option of the wrapper itself is skipped with its value."""
-    moved = None
-    at = 0
-    while at < len(fields):
-        field = fields[at]
-        if field == "--":
-            at += 1
-            break
-        if field == SPLIT:
-            return fields[at:], moved
-        if not field.startswith("-") or (field == "-" and name != "env"):
-            break
-        option, _, value = field.partition("=")
-        takes = field in valued or (field[:2] in valued and not field.startswith("--"))
-        if option in ("-C", "-D", "--chdir"):
-            moved = value or (fields[at + 1] if at + 1 < len(fields) else None)
-        elif field[:2] in ("-C", "-D") and takes and len(field) > 2 and name in ("env", "sudo"):
-            moved = field[2:]
-        at += 2 if field in valued else 1
-    return fields[at:], moved
-
-
 def _option_value(argv: Fields, option: str) -> str | None:
     for at, field in enumerate(argv):
         if field == option and at + 1 < len(argv):
@@ -190,7 +155,7 @@ def _option_value(argv: Fields, option: str) -> str | None:
     return None
 
 
-def _env(argv: Fields, _stdin: str) -> list[Inner]:
+def _env(argv: Fields) -> list[Inner]:
     for at, field in enumerate(argv[1:], 1):
         for option in ("-S", "--split-string=", "--split-string", "-vS", "-iS"):
             if field.startswith(option):
@@ -264,240 +229,6 @@ def _interpreter(argv: Fields, stdin: str) -> list[Inner]:
         if operands and operands[0].startswith("/dev/fd/"):
             return [Inner(opaque=shown)]
     return []
-
-
-def _eval(argv: Fields, _stdin: str) -> list[Inner]:
-    code = " ".join(argv[1:])
-    return [Inner(code=code, same_shell=True)] if code else []
-
-
-def _source(argv: Fields, stdin: str) -> list[Inner]:
-    if len(argv) < 2:
-        return []
-    if not is_known(argv[1]) or re.match(r"/dev/|/proc/", argv[1]):
-        if argv[1] == "/dev/stdin" and stdin and is_known(stdin):
-            return [Inner(code=stdin, same_shell=True)]
-        return [Inner(trouble="sources a file that is known at run time only")]
-    return [Inner(opaque="a script file")]
-
-
-def _trap(argv: Fields, _stdin: str) -> list[Inner]:
-    rest = [field for field in argv[1:] if field not in ("--", "-p", "-l", "-P")]
-    return [Inner(code=rest[0], same_shell=True)] if len(rest) > 1 and rest[0] != "-" else []
-
-
-def _alias(argv: Fields, _stdin: str) -> list[Inner]:
-    found = []
-    for field in argv[1:]:
-        name, sign, code = field.partition("=")
-        if sign:
-            found.append(Inner(code=code))
-            found.append(Inner(trouble=f"an alias named {name[:40]}"))
-    return found
-
-
-def _find(argv: Fields, _stdin: str) -> list[Inner]:
-    roots = []
-    for field in argv[1:]:
-        if field.startswith(("-", "(", "!")) and field not in ("-L", "-P", "-H"):
-            break
-        roots.append(field)
-    found, at = [], 1
-    while at < len(argv):
-        if argv[at] in ("-exec", "-execdir", "-ok", "-okdir"):
-            end = next((n for n in range(at, len(argv)) if argv[n] in (";", "+")), len(argv))
-            for root in roots or ["."]:
-                below = root.rstrip("/") + "/*" if is_known(root) else UNKNOWN
-                inner = tuple(
-                    UNKNOWN
-                    if "{}" in field and field != "{}"
-                    else below
-                    if field == "{}"
-                    else field
-                    for field in argv[at + 1 : end]
-                )
-                found.append(Inner(argv=inner))
-            at = end
-        at += 1
-    return found
-
-
-def _joined(skip: int, valued: str, label: str) -> Callable[[Fields, str], list[Inner]]:
-    """Programs that hand the rest of their arguments to a shell as one text."""
-
-    def inner(argv: Fields, _stdin: str) -> list[Inner]:
-        rest, _ = _after_options(argv[1:], names(valued), label)
-        text = " ".join(rest[skip:])
-        return [Inner(code=text)] if text else []
-
-    return inner
-
-
-def _ssh(argv: Fields, _stdin: str) -> list[Inner]:
-    found = [
-        Inner(code=field.partition("=")[2])
-        for field in _options(argv, "-o")
-        if field.lower().startswith(("proxycommand", "localcommand", "knownhostscommand"))
-    ]
-    rest, _ = _after_options(
-        argv[1:], names("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w"),
-        "ssh",
-    )  # fmt: skip
-    if len(rest) > 1:
-        found.append(Inner(opaque="a command on another machine"))
-        found.append(Inner(code=" ".join(rest[1:])))
-    return found
-
-
-def _options(argv: Iterable[str], option: str) -> list[str]:
-    fields = list(argv)
-    found = [fields[at + 1] for at, field in enumerate(fields[:-1]) if field == option]
-    return found + [
-        field[len(option) :].lstrip("=")
-        for field in fields
-        if field.startswith(option) and field != option
-    ]
-
-
-def _su(argv: Fields, _stdin: str) -> list[Inner]:
-    return [Inner(code=code) for code in (*_options(argv, "-c"), *_options(argv, "--command"))]
-
-
-def _git(argv: Fields, _stdin: str) -> list[Inner]:
-    found = []
-    for setting in (*_options(argv, "-c"), *_options(argv, "--config-env")):
-        key, _, value = setting.partition("=")
-        if re.match(r"alias\.", key, re.IGNORECASE):
-            code = value[1:] if value.startswith("!") else f"git {value}"
-            found.append(Inner(code=code))
-            found.append(Inner(trouble="a git alias on the command line"))
-        elif key.lower().endswith(_GIT_PROGRAMS):
-            found.append(Inner(code=value))
-        elif re.match(r"core\.hookspath|include", key, re.IGNORECASE) and value != "/dev/null":
-            found.append(Inner(opaque="git hooks or settings of another place"))
-    for option in ("--exec", "-x", "--upload-pack", "--receive-pack", "--extcmd"):
-        if option != "-x" or "rebase" in argv:
-            found += [Inner(code=code) for code in _options(argv, option)]
-    for at, field in enumerate(argv):
-        if field.endswith("-filter") and "filter-branch" in argv and at + 1 < len(argv):
-            found.append(Inner(code=argv[at + 1]))
-        if (field == "foreach" and "submodule" in argv) or (field == "run" and "bisect" in argv):
-            rest = tuple(one for one in argv[at + 1 :] if one not in ("--recursive", "--quiet"))
-            found.append(Inner(code=" ".join(rest)) if len(rest) == 1 else Inner(argv=rest))
-    return found
-
-
-_GIT_PROGRAMS = (
-    "core.sshcommand", "core.pager", "core.editor", "core.fsmonitor", "core.askpass",
-    "core.gitproxy", "credential.helper", "diff.external", "sequence.editor", "gpg.program",
-    ".textconv", ".command", ".cmd", ".clean", ".smudge", ".process", ".driver", ".program",
-    "uploadpack.packobjectshook", "pager.log", "pager.diff", "pager.show",
-)  # fmt: skip
-
-
-def _tar(argv: Fields, _stdin: str) -> list[Inner]:
-    found = []
-    for option in ("--to-command", "--use-compress-program", "--info-script", "--new-volume-script",
-                   "--rsh-command", "-I", "-F"):  # fmt: skip
-        found += [Inner(code=code) for code in _options(argv, option)]
-    for action in _options(argv, "--checkpoint-action"):
-        if action.startswith("exec="):
-            found.append(Inner(code=action[5:]))
-    return found
-
-
-def _make(argv: Fields, stdin: str) -> list[Inner]:
-    found = []
-    for field in argv[1:]:
-        name, sign, value = field.partition("=")
-        if sign and name.rstrip(":?+") in ("SHELL", ".SHELLFLAGS"):
-            found.append(Inner(argv=tuple(value.split()) or (UNKNOWN,)))
-            found.append(Inner(trouble="make with another shell"))
-    evals = [*_options(argv, "--eval"), *_options(argv, "-E")]
-    found += [Inner(opaque="a makefile on the command line") for _ in evals]
-    if stdin and ("-f-" in argv or "-" in argv or "/dev/stdin" in argv):
-        found.append(Inner(opaque="a makefile from standard input"))
-    return found
-
-
-def _parallel(argv: Fields, _stdin: str) -> list[Inner]:
-    fields = list(argv[1:])
-    cut = next((n for n, field in enumerate(fields) if field.startswith(":::")), None)
-    values = fields[cut + 1 :] if cut is not None else []
-    command = fields[:cut]
-    rest, _ = _after_options(
-        tuple(command), names("-j -a -I -n -N -d --jobs --colsep --delay"), "parallel"
-    )
-    if not rest:
-        found = [Inner(code=value) for value in values]
-        return found or [Inner(trouble="parallel runs lines of its input")]
-    text = " ".join(rest)
-    if not values:
-        return [Inner(code=f"{text} $_")]
-    return [
-        Inner(code=text.replace("{}", value) if "{}" in text else f"{text} {value}")
-        for value in values[:32]
-    ]
-
-
-def _script(argv: Fields, _stdin: str) -> list[Inner]:
-    return [Inner(code=code) for code in (*_options(argv, "-c"), *_options(argv, "--command"))]
-
-
-def _rsync(argv: Fields, _stdin: str) -> list[Inner]:
-    return [Inner(code=code) for code in (*_options(argv, "-e"), *_options(argv, "--rsh"))]
-
-
-def _at(_argv: Fields, stdin: str) -> list[Inner]:
-    found = [Inner(opaque="work for later")]
-    if stdin:
-        found.append(Inner(code=stdin) if is_known(stdin) else Inner(trouble="work for later"))
-    return found
-
-
-def _sed(argv: Fields, _stdin: str) -> list[Inner]:
-    text = " ".join(argv[1:])
-    runs = re.search(r"(?:^|[;\s}/0-9$!])e\s+\S|(/|\||#|,)[gpimI0-9]*e[gpimw]*(?:\s|;|$)", text)
-    return [Inner(opaque="code of sed")] if runs else []
-
-
-def _container(argv: Fields, _stdin: str) -> list[Inner]:
-    if {"run", "exec", "build", "start", "compose"} & set(argv[1:6]):
-        return [Inner(opaque="a command in a container")]
-    return []
-
-
-_SPECIAL: dict[str, Callable[[Fields, str], list[Inner]]] = {
-    "env": _env,
-    "eval": _eval,
-    "source": _source,
-    ".": _source,
-    "trap": _trap,
-    "alias": _alias,
-    "find": _find,
-    "fd": lambda argv, _stdin: [
-        Inner(argv=(*argv[argv.index(flag) + 1 :], SPLIT))
-        for flag in ("-x", "-X", "--exec", "--exec-batch")
-        if flag in argv
-    ],
-    "watch": _joined(0, "-n -q --interval", "watch"),
-    "ssh": _ssh,
-    "su": _su,
-    "git": _git,
-    "tar": _tar,
-    "make": _make,
-    "gmake": _make,
-    "parallel": _parallel,
-    "script": _script,
-    "rsync": _rsync,
-    "at": _at,
-    "batch": _at,
-    "crontab": _at,
-    "sed": _sed,
-    "gsed": _sed,
-    "docker": _container,
-    "podman": _container,
-}
 
 
 _PROGRAMS = names(

@@ -12,6 +12,13 @@ MAX_CWDS = 4
 """Folders that a command may stand in before the folder counts as unknown."""
 
 
+_SPLITTING = "IFS"
+
+MAX_VALUES = 16
+MAX_VALUE_CHARS = 4096
+"""Beyond these a variable counts as unknown."""
+
+
 class Variables:
     """Every value that any assignment of the command gives, whatever the order.
 
@@ -23,6 +30,7 @@ class Variables:
         self._unknown: set[str] = set()
         self._everything_unknown = False
         self._busy: set[str] = set()
+        self._known: dict[str, tuple[str, ...] | None] = {}
         self._home = home
         self.words = Words(self.lookup, self.home)
 
@@ -43,14 +51,19 @@ class Variables:
         return frozenset(self._sources) | self._unknown
 
     def lookup(self, name: str) -> tuple[str, ...] | None:
-        """The possible values of a variable, or None."""
+        """The possible values of a variable, or None. Ask only when all assignments are told."""
+        if name not in self._known:
+            self._known[name] = self._values(name)
+        return self._known[name]
+
+    def _values(self, name: str) -> tuple[str, ...] | None:
         if self._everything_unknown or name in self._unknown or name in self._busy:
             return None
         sources = self._sources.get(name)
         if not sources:
-            value = {"IFS": " \t\n", "HOME": self._home}.get(name)
+            value = {_SPLITTING: " \t\n", "HOME": self._home}.get(name)
             return None if value is None else (value,)
-        if "IFS" in self._sources:
+        if _SPLITTING in self._sources:
             return None  # fields would be split otherwise than we know
         self._busy.add(name)
         try:
@@ -59,7 +72,9 @@ class Variables:
             return None
         finally:
             self._busy.discard(name)
-        return tuple(dict.fromkeys(found))
+        unique = tuple(dict.fromkeys(found))
+        fits = len(unique) <= MAX_VALUES and all(len(value) <= MAX_VALUE_CHARS for value in unique)
+        return unique if fits else None
 
     def home(self) -> tuple[str, ...] | None:
         """Where ``~`` leads."""

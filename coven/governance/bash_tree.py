@@ -46,7 +46,6 @@ _CODE = frozenset({"command_substitution", "process_substitution"})
 _GAP = re.compile(rb"(?:[ \t\n]|\\\n)*\Z")
 _LINE_GAP = re.compile(rb"(?:[ \t]|\\\n)*\Z")
 _BEFORE_COMMENT = b" \t\n;&|()`"
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 @cache
@@ -62,8 +61,8 @@ def parse(source: bytes) -> Node:
         text = source.decode("utf-8")
     except UnicodeDecodeError:
         raise Unreadable("not UTF-8") from None
-    if _CONTROL.search(text):
-        raise Unreadable("a control character")
+    if "\0" in text:
+        raise Unreadable("a NUL byte")
     root = Parser(_language()).parse(source).root_node
     if root.has_error:
         raise Unreadable("not understood as shell syntax")
@@ -130,6 +129,8 @@ def _check_gaps(top: Node, atoms: list[tuple[Node, Node | None]], source: bytes)
         strict = together and parent is not None and parent.type in ("command", "file_redirect")
         if not (_LINE_GAP if strict else _GAP).match(gap):
             raise Unreadable("text that the syntax tree does not show")
+        if gap and not gap.strip(b"\\\n") and b"\\" in gap:
+            raise Unreadable("a line continued in the middle of a word")
         if node.type == "comment" and node.start_byte:
             previous = source[node.start_byte - 1 : node.start_byte]
             if previous not in [bytes([one]) for one in _BEFORE_COMMENT]:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from tree_sitter import Node
 
+from coven.governance.bash_assigned import collect, leading_name, moves
 from coven.governance.bash_fold import output_of
 from coven.governance.bash_scope import Scope, Variables
 from coven.governance.bash_tree import WORDS, code_inside, text_of
@@ -22,7 +23,6 @@ MAX_VARIANTS = 16
 _RESERVED = names(
     "{ } then do done fi esac elif else in if while until for case select function [[ ]]"
 )
-_MOVES = frozenset({"cd", "pushd", "popd"})
 _BLOCKS = frozenset(
     {
         "if_statement",
@@ -50,20 +50,6 @@ _EXPRESSIONS = frozenset(
         "test_operator",
         "subscript",
         "array",
-    }
-)
-_READERS = frozenset(
-    {
-        "read",
-        "mapfile",
-        "readarray",
-        "getopts",
-        "let",
-        "printf",
-        "wait",
-        "coproc",
-        "command",
-        "builtin",
     }
 )
 
@@ -106,68 +92,8 @@ class Walk:
 
     def run(self, scope: Scope) -> Scope:
         """Report everything; the scope at the end. Raises ``Unreadable``."""
-        self._collect()
+        self._wandering = collect(self._root, self._source, self._variables)
         return self._block(self._root.children, scope)
-
-    # What is assigned anywhere, first of all.
-
-    def _collect(self) -> None:
-        stack = [self._root]
-        while stack:
-            node = stack.pop()
-            stack += node.children
-            if node.type == "variable_assignment":
-                self._collect_assignment(node)
-            elif node.type == "for_statement":
-                name = node.child_by_field_name("variable")
-                values = node.children_by_field_name("value")
-                if name is not None:
-                    sources: list[str | None] = [self._text(value) for value in values]
-                    for source in sources or [None]:
-                        self._variables.assign(self._text(name), _loop_value(source))
-            elif node.type == "c_style_for_statement":
-                self._variables.forget_all()
-            elif node.type == "expansion" and "=" in self._text(node):
-                self._variables.assign(_leading_name(self._text(node)[2:]), None)
-            elif node.type == "command":
-                self._collect_builtin(node)
-            elif node.type == "function_definition" and self._moves(node):
-                self._wandering.add(self._text(node.child_by_field_name("name")))
-            elif node.type == "declaration_command":
-                for child in node.children[1:]:
-                    text = self._text(child)
-                    attribute = text[:1] in "-+" and set(text) & set("nulic")
-                    if child.type in WORDS and (attribute or set(text) & set("=$`")):
-                        self._variables.forget_all()
-
-    def _collect_assignment(self, node: Node) -> None:
-        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        text = self._text(node)
-        bare = self._text(name) if name is not None else ""
-        operator = text[len(bare) :][:1]
-        plain = name is not None and name.type == "variable_name" and operator == "="
-        if value is not None and value.type == "array":
-            plain = False
-        simple = plain and value is not None
-        self._variables.assign(
-            _leading_name(bare), self._text(value) if simple else "" if plain else None
-        )
-
-    def _collect_builtin(self, node: Node) -> None:
-        words = [self._text(child) for child in node.children if child.type in WORDS]
-        name = node.child_by_field_name("name")
-        called = self._text(name).strip("\"'\\")
-        if called in ("source", "."):
-            self._variables.forget_all()
-        if called not in _READERS:
-            return
-        named = called != "printf" or any("-v" in word for word in words)
-        if named and any("$" in word or "`" in word for word in words):
-            self._variables.forget_all()
-        for word in words if named else ():
-            self._variables.assign(_leading_name(word.strip("\"'")), None)
-
-    # The walk proper.
 
     def _block(self, nodes: Iterable[Node], scope: Scope) -> Scope:
         for node in nodes:
@@ -231,22 +157,13 @@ class Walk:
         self._block((child for child in node.children if child.is_named), scope)
 
     def _branch(self, node: Node, scope: Scope) -> Scope:
-        if node.type != "case_item" and "loop" in _shape(node) and self._moves(node):
+        if node.type != "case_item" and "loop" in _shape(node) and moves(node, self._source):
             scope = scope.at((UNKNOWN,))
         end = scope
         for child in node.children:
             found = self._statement(child, end)
             end = end.at((*end.cwds, *found.cwds))
         return end
-
-    def _moves(self, node: Node) -> bool:
-        stack = [node]
-        while stack:
-            here = stack.pop()
-            stack += here.children
-            if here.type == "command_name" and self._text(here).strip("\"'\\") in _MOVES:
-                return True
-        return False
 
     def _inside(self, node: Node, scope: Scope) -> None:
         for code in code_inside(node):
@@ -265,7 +182,7 @@ class Walk:
                 if plain and value is not None
                 else (UNKNOWN,)
             )
-            self._sink.assignment(_leading_name(self._text(name)), values, scope)
+            self._sink.assignment(leading_name(self._text(name)), values, scope)
 
     def _command(self, node: Node, scope: Scope) -> Scope:
         redirects: list[Node] = []
@@ -292,7 +209,17 @@ class Walk:
                 extra += child.children_by_field_name("destination")[1:]
             elif child.type == "heredoc_redirect":
                 extra += child.children_by_field_name("argument")
-        pointed = tuple(self._redirect(child) for child in redirects)
+        nested = [
+            part
+            for child in redirects
+            if child.type == "heredoc_redirect"
+            for part in child.children
+            if part.type == "file_redirect"
+        ]
+        for child in nested:
+            self._inside(child, scope)
+            extra += child.children_by_field_name("destination")[1:]
+        pointed = tuple(self._redirect(child) for child in (*redirects, *nested))
         for child in redirects:
             scope = self._feeding(child, scope)
         if body is None:
@@ -353,7 +280,7 @@ class Walk:
                 if child.type == "subshell":
                     raise Unreadable("brackets after a command")
                 words.append(child)
-        variants: list[Fields] = [()]
+        variants: list[list[str]] = [[]]
         name = node.child_by_field_name("name")
         for word in (*words, *extra):
             self._inside(word, scope)
@@ -361,11 +288,16 @@ class Walk:
             if word == name and source in _RESERVED:
                 raise Unreadable(f"the keyword {source} out of place")
             options = self._variables.words.readings(source)
-            variants = [before + option for before in variants for option in options]
+            if len(options) == 1:
+                for variant in variants:
+                    variant += options[0]
+            else:
+                variants = [[*before, *option] for before in variants for option in options]
             if len(variants) > MAX_VARIANTS:
-                variants = [(*variants[0][:1], SPLIT)]
+                heads = {variant[0] if variant else SPLIT for variant in variants}
+                variants = [[*heads, SPLIT]] if len(heads) == 1 else [[SPLIT]]
         then = scope
-        for argv in variants:
+        for argv in map(tuple, variants):
             found = self._sink.command(argv, scope, redirects)
             then = found if then == scope else then.at((*then.cwds, *found.cwds))
             if argv and argv[0] in self._wandering:
@@ -467,17 +399,3 @@ def _last_command(node: Node) -> Node:
 def _shape(node: Node) -> str:
     loops = ("while_statement", "for_statement", "c_style_for_statement", "do_group")
     return "loop" if node.type in loops else "branch"
-
-
-def _leading_name(text: str) -> str:
-    end = 0
-    while end < len(text) and (text[end] == "_" or text[end].isalnum()):
-        end += 1
-    return text[:end]
-
-
-def _loop_value(source: str | None) -> str | None:
-    """A loop variable takes the fields of a word: unknown unless the word is one plain field."""
-    if source is None or any(sign in source for sign in "${*?[`~"):
-        return None
-    return source

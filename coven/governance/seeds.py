@@ -60,14 +60,17 @@ SEEDS: tuple[Seed, ...] = (
     Seed(
         "R101",
         "filesystem_write",
-        {"glob_not_in": ["${workspace}/**", "${state_dir}/**"]},
+        {"glob_not_in": ["${workspace}/**", "${state_dir}/**"], "origin": "tool"},
         "refuse",
-        "writes stay in the workspace and the state folder",
+        "a session writes in its workspace and the state folder only",
     ),
     Seed(
         "R102",
         "filesystem_write",
-        {"glob_any": ["**/.git/hooks/**", "**/.git/config", "**/.git/modules/**"]},
+        {
+            "glob_any": ["**/.git/hooks/**", "**/.git/config", "**/.git/modules/**"],
+            "origin": "tool",
+        },
         "refuse",
         "git would run or obey what is written there",
     ),
@@ -106,7 +109,10 @@ SEEDS: tuple[Seed, ...] = (
     Seed(
         "R107",
         "process_spawn",
-        {"binary_not_in": ["git", "coven-code", "docker", "podman"], "origin": "adapter"},
+        {
+            "binary_not_in": ["git", "coven-code", "docker", "podman", "${programs}"],
+            "origin": "adapter",
+        },
         "refuse",
         "the adapter starts git and the runtime, nothing else",
     ),

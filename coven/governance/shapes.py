@@ -36,6 +36,7 @@ class Templates:
         state_dir: str,
         github_hosts: Sequence[str],
         model_hosts: Sequence[str],
+        programs: Sequence[str] = (),
         physical: Physical | None = None,
     ) -> Templates:
         """From settings; folders stand for their real paths as well, if ``physical`` is given."""
@@ -45,6 +46,7 @@ class Templates:
                 "state_dir": _folders(state_dir, physical),
                 "github_hosts": tuple(github_hosts),
                 "model_hosts": tuple(model_hosts),
+                "programs": tuple(programs),
             }
         )
 
