@@ -7,6 +7,7 @@ from typing import Protocol
 
 from coven.clock import Clock
 from coven.github.factory import GitHub
+from coven.governance.gate import RulesGate
 from coven.governance.wire import Seam
 from coven.redaction import Redactor
 from coven.settings.models import Settings
@@ -40,3 +41,5 @@ class Services:
     redactor: Redactor
     secret_key: bytes
     """Signs markers and cookies."""
+    rules: RulesGate | None = None
+    """The gate behind ``seam``; absent while the rules are switched off."""

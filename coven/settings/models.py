@@ -308,6 +308,8 @@ class Governance(Section):
     """Folder of the operator's and the service's keys; ``<state_dir>/keys`` when absent."""
     four_eyes: bool = False
     """Whoever gave the command can't approve what it escalates to."""
+    model_hosts: tuple[str, ...] = ()
+    """Hosts of the model's API, for rules that name ``${model_hosts}``."""
     default_network_request: Literal["allow", "refuse"] = "allow"
     """What happens to a request that no rule is about."""
 

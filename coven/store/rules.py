@@ -32,6 +32,20 @@ def all_rules(tx: Tx) -> list[Row]:
     ]
 
 
+_COLUMNS = tuple(column.name for column in governance_rules.columns)
+_RAW = f"SELECT {', '.join(_COLUMNS)} FROM governance_rules ORDER BY id"  # noqa: S608 - names
+
+
+def raw_rules(tx: Tx) -> tuple[tuple[Any, ...], ...]:
+    """Every row as the driver gives it: quick to read at every check, and to compare."""
+    return tuple(tuple(row) for row in tx.exec_driver_sql(_RAW))
+
+
+def named(row: tuple[Any, ...]) -> dict[str, Any]:
+    """A row of :func:`raw_rules` with its column names. Pure."""
+    return dict(zip(_COLUMNS, row, strict=True))
+
+
 def find_rule(tx: Tx, rule_id: str) -> Row | None:
     """One row, also a removed one."""
     row = tx.execute(select(governance_rules).where(governance_rules.c.id == rule_id)).one_or_none()
