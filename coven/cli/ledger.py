@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import select, union
 
 from coven.store import attempts as attempt_ledger
 from coven.store import deliveries as delivery_ledger
@@ -18,6 +18,7 @@ from coven.store.ending import Cancel
 from coven.store.engine import Tx
 from coven.store.surfaces import Surface
 from coven.store.tables import deliveries, tasks
+from coven.store.tables_memory import memory_entries, memory_revocations
 from coven.store.tasks import Task
 from coven.values import InstallationId, TaskState
 
@@ -94,3 +95,21 @@ def list_deliveries(
 def is_task_id_start(text: str) -> bool:
     """Whether ``text`` can begin a task id, and is long enough to mean one."""
     return 4 <= len(text) <= 32 and all(char in "0123456789abcdef" for char in text.lower())
+
+
+def tenants(tx: Tx) -> list[InstallationId]:
+    """Every installation that has shown us work or left something in memory, oldest first."""
+    found = union(
+        select(tasks.c.installation_id),
+        select(memory_entries.c.installation_id),
+        select(memory_revocations.c.installation_id),
+    )
+    return [InstallationId(each) for each in sorted(tx.execute(found).scalars())]
+
+
+def tenant_of_memory(tx: Tx, entry_id: str) -> InstallationId | None:
+    """Whose entry this is; None when there is none."""
+    found = tx.execute(
+        select(memory_entries.c.installation_id).where(memory_entries.c.id == entry_id)
+    ).scalar_one_or_none()
+    return InstallationId(found) if found is not None else None

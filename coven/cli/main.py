@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from coven import __version__
-from coven.cli import database, deliveries, exits, running, tasks, tokens
+from coven.cli import database, deliveries, exits, memory, running, tasks, tokens
 from coven.cli.context import JsonOption
 from coven.cli.doctor import doctor
 from coven.cli.output import complain, show_json
@@ -39,6 +39,7 @@ def build() -> typer.Typer:
     app.command()(demo)
     app.add_typer(tasks.app, name="tasks")
     app.add_typer(deliveries.app, name="deliveries")
+    app.add_typer(memory.app, name="memory")
     app.add_typer(tokens.app, name="tokens")
     app.add_typer(database.app, name="db")
     app.command()(version)

@@ -28,7 +28,7 @@ from coven.memory.book import (
     text_hash,
 )
 from coven.store.book_activity import activity, known, of_task, record, supplied, tasks_of
-from coven.store.book_places import repo_named
+from coven.store.book_places import repo_named, resolve
 from coven.store.book_reads import (
     Filters,
     entry,
@@ -79,6 +79,7 @@ __all__ = [
     "redact",
     "remember",
     "repo_named",
+    "resolve",
     "revocations",
     "revoke",
     "supplied",
