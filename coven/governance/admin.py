@@ -96,7 +96,7 @@ class Admin:
             "enabled": int(enabled),
             "examples": canonical(dict(examples)).decode() if examples else None,
         }
-        self._require_sound(row)
+        self._require_sound(row | {"revision": 1})
 
         def change(rows: list[Row]) -> list[Row]:
             if any(known["id"] == rule_id for known in rows):
