@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, cast
 
 from flask import Flask
@@ -21,7 +25,7 @@ from coven.redaction import Redactor
 from coven.services import Services
 from coven.settings.models import Settings
 from coven.store import api_tokens, book, deliveries
-from coven.store.engine import Store
+from coven.store.engine import Store, open_store
 from coven.values import DeliveryId, InstallationId, RepoId, RepoName, TaskId, TrustScope
 from tests.integration.receiver_kit import BellDouble, settings
 from tests.ledger import NOW, OTHER, TENANT, put, received
@@ -151,6 +155,17 @@ class Api:
 
     def admin(self, owner: InstallationId | None = TENANT) -> str:
         return self.tokens[owner][TokenScope.ADMIN]
+
+
+@contextmanager
+def shared_api(template: Path, folder: Path) -> Iterator[Api]:
+    """One for many tests whose point is what is refused."""
+    shutil.copyfile(template, folder / "coven.db")
+    store = open_store(f"sqlite:///{folder / 'coven.db'}")
+    try:
+        yield Api(store)
+    finally:
+        store.close()
 
 
 def _headers(token: str | None, more: dict[str, str]) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,8 +20,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from coven.store.engine import open_store
-from tests.integration.api_kit import BASE, Api
+from tests.integration.api_kit import BASE, Api, shared_api
 from webhooks.api.openapi import document
 from webhooks.api.operations import OPERATIONS
 
@@ -39,11 +37,8 @@ LABELS = [f"{operation.method} {BASE}{operation.path}" for operation in OPERATIO
 
 @pytest.fixture(scope="module")
 def api(_sqlite_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    path = tmp_path_factory.mktemp("schemathesis") / "coven.db"
-    shutil.copyfile(_sqlite_file, path)
-    store = open_store(f"sqlite:///{path}")
-    yield Api(store)
-    store.close()
+    with shared_api(_sqlite_file, tmp_path_factory.mktemp("schemathesis")) as made:
+        yield made
 
 
 def judged_by_schema(label: str, case: schemathesis.Case) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +11,9 @@ import pytest
 from werkzeug.test import TestResponse
 
 from coven.store import tasks
-from coven.store.engine import Store, open_store
+from coven.store.engine import Store
 from coven.values import InstallationId, TaskState
-from tests.integration.api_kit import NARROW, REPOS, SERVICE, Api
+from tests.integration.api_kit import NARROW, REPOS, SERVICE, Api, shared_api
 from tests.ledger import OTHER, TENANT, look, put
 from webhooks.api.operations import OPERATIONS, Operation
 
@@ -30,11 +29,8 @@ TRACES = {
 @pytest.fixture(scope="module")
 def shared(_sqlite_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """For tests whose point is what is refused."""
-    path = tmp_path_factory.mktemp("tenancy") / "coven.db"
-    shutil.copyfile(_sqlite_file, path)
-    store = open_store(f"sqlite:///{path}")
-    yield Api(store)
-    store.close()
+    with shared_api(_sqlite_file, tmp_path_factory.mktemp("tenancy")) as made:
+        yield made
 
 
 @pytest.fixture

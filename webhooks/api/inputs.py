@@ -143,6 +143,9 @@ class AuditQuery(Paged, Window):
     action: Word | None = None
 
 
+BodyId = Annotated[int, Field(ge=1, le=MAX_ID)]
+
+
 class Body(BaseModel):
     """A JSON object; unknown keys are refused."""
 

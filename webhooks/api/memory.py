@@ -65,7 +65,7 @@ class ActivityQuery(inputs.Paged):
 
 
 class DecideBody(inputs.Body):
-    installation_id: inputs.Id | None = None
+    installation_id: inputs.BodyId | None = None
     text_hash: Hash = Field(description="`textHash` of the entry as it was shown.")
 
 
@@ -79,7 +79,7 @@ class RevokeBody(inputs.Body):
         json_schema_extra={"oneOf": [_either("key", "prefix"), _either("prefix", "key")]}
     )
 
-    installation_id: inputs.Id | None = None
+    installation_id: inputs.BodyId | None = None
     repo: inputs.Repo | None = None
     key: Target | None = Field(default=None, description="A key, or the id of an entry.")
     prefix: Target | None = Field(default=None, description="Everything at and below it.")
