@@ -65,7 +65,7 @@ def require(value: JsonValue, *, floats: bool = True) -> None:
                 raise JsonRefused(f"`{place}` is a fraction; use a whole number")
             if item != item or item in (float("inf"), float("-inf")):
                 raise JsonRefused(f"`{place}` is not a finite number; use a finite one")
-        elif isinstance(item, int) and not isinstance(item, bool) and abs(item) > MAX_INTEGER:
+        if isinstance(item, int | float) and abs(item) > MAX_INTEGER:
             raise JsonRefused(f"`{place}` is too large; use at most 2^53-1, or a string")
 
 
