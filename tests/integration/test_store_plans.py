@@ -11,12 +11,16 @@ from sqlalchemy import event, text
 
 from coven.memory.book import EntryState
 from coven.store import (
+    api_audit,
+    api_tokens,
     attempts,
     book,
     book_sweeps,
     deliveries,
     intake,
+    listing,
     pacing,
+    rollup,
     surfaces,
     sweeps,
     tasks,
@@ -32,6 +36,11 @@ TOKEN = "t" * 32
 END = Ending(TaskState.FAILED, "x")
 MINUTE = timedelta(minutes=1)
 WAITING = book.Filters(repo_id=REPO_ID, states=(EntryState.PENDING,))
+
+ANY_TASK = listing.TasksWanted()
+SOME_TASKS = listing.TasksWanted(state=TaskState.FAILED, verb="fix", text="x", since=NOW)
+ANY_DELIVERY = listing.DeliveriesWanted(since=NOW)
+ANY_CALL = api_audit.Wanted()
 
 HOT: dict[str, Callable[[Tx], object]] = {
     "deliveries.find": lambda tx: deliveries.find(tx, DeliveryId("d")),
@@ -78,6 +87,23 @@ HOT: dict[str, Callable[[Tx], object]] = {
     "sweeps.exhausted": lambda tx: sweeps.exhausted(tx),
     "sweeps.due_surfaces": lambda tx: sweeps.due_surfaces(tx, NOW),
     "sweeps.drop_bodies": lambda tx: sweeps.drop_bodies(tx, NOW),
+    "listing.tasks": lambda tx: listing.tasks_page(TENANT, tx, ANY_TASK, 50, 9_000),
+    "listing.some_tasks": lambda tx: listing.tasks_page(TENANT, tx, SOME_TASKS, 50),
+    "listing.check_runs": lambda tx: listing.check_run_urls(TENANT, tx, [TASK]),
+    "listing.deliveries": lambda tx: listing.deliveries_page(
+        TENANT, tx, ANY_DELIVERY, 50, (NOW, "d")
+    ),
+    "listing.delivery": lambda tx: listing.delivery(TENANT, tx, DeliveryId("d")),
+    "listing.routing": lambda tx: listing.routing_counts(TENANT, tx, ANY_DELIVERY),
+    "rollup.done": lambda tx: rollup.done(TENANT, tx, rollup.DoneWanted()),
+    "api_tokens.find": lambda tx: api_tokens.find(tx, "0123456789ab"),
+    "api_tokens.used": lambda tx: api_tokens.used(tx, "0123456789ab", NOW),
+    "api_audit.page": lambda tx: api_audit.page(TENANT, tx, ANY_CALL, 50, 9_000),
+    "api_audit.caller": lambda tx: api_audit.page(
+        TENANT, tx, api_audit.Wanted(caller="c"), 50, 9_000
+    ),
+    "sweeps.deliveries_page": lambda tx: sweeps.deliveries_page(tx, ANY_DELIVERY, 50, (NOW, "d")),
+    "sweeps.drop_api_audit": lambda tx: sweeps.drop_api_audit(tx, NOW),
     "sweeps.drop_output": lambda tx: sweeps.drop_output(tx, NOW),
     "book.entry": lambda tx: book.entry(TENANT, tx, "M-00000000"),
     "book.listed": lambda tx: book.listed(TENANT, tx),
@@ -148,3 +174,10 @@ def test_a_comment_is_looked_up_by_its_id_not_through_the_whole_repository(
     sqlite_store: Store,
 ) -> None:
     assert "ix_tasks_comment" in plan_of(sqlite_store, HOT["intake.comment"])
+
+
+def test_a_page_of_tasks_is_read_in_order_and_no_further(store: Store) -> None:
+    plan = plan_of(store, HOT["listing.tasks"])
+    assert "ix_tasks_page" in plan
+    assert "Sort" not in plan
+    assert "TEMP B-TREE" not in plan
