@@ -356,6 +356,15 @@ def more(voice: Voice) -> str | None:
     return link("Session details", voice.session_url) if voice.session_url else None
 
 
+def with_section(text: CheckText, section: str | None) -> CheckText:
+    """The same text with a section in front of its summary; itself without one."""
+    if section is None:
+        return text
+    return CheckText(
+        text.title, cut_bytes(paragraphs(section, text.summary), CHECK_TEXT, CUT), text.text
+    )
+
+
 def paragraphs(*parts: str | None) -> str:
     """Finished Markdown, one block after the other."""
     return "\n\n".join(part for part in parts if part)

@@ -69,6 +69,9 @@ NO_PLAN = "The account of this repository has no active plan, so nothing is star
 NO_PLAN_STEP = "An owner of the account can choose a plan in the GitHub Marketplace."
 
 
+REPO_FILE_TITLE = "This file can't be used"
+
+
 def repo_file_problems(path: str, problems: list[tuple[str, int | None]]) -> str:
     """What is wrong with a repository's own file, as part of a Check Run's summary."""
     lines = [
@@ -76,6 +79,5 @@ def repo_file_problems(path: str, problems: list[tuple[str, int | None]]) -> str
         for what, line in problems
     ]
     head = f"{code_span(path)} can't be used as it stands in this version:"
-    foot = "Until it is corrected, the last version that could be read decides nothing: all that "
-    foot += "the operator allows is on."
+    foot = "A file that can't be read switches nothing off: all that the operator allows is on."
     return "\n".join([head, "", *lines, "", foot])

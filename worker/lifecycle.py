@@ -13,7 +13,10 @@ from datetime import datetime
 import structlog
 
 from coven.errors import CovenError, InstallationGone, LeaseLost, Retry
+from coven.github.repo_client import RepoClient
 from coven.github.roles import Role
+from coven.governance.context import acting
+from coven.governance.refusal import ActionEscalated, ActionRefused
 from coven.publication import check_run_subject
 from coven.services import Services
 from coven.store import surfaces, tasks
@@ -21,12 +24,13 @@ from coven.store.attempts import AttemptEnd
 from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
 from coven.values import Conclusion, SurfaceKind, TaskId, TaskState
-from worker import conclude, reactions, settle, show
+from worker import conclude, governance, reactions, settle, show
 from worker.attempt import SESSION, Attempt, Stopped
 from worker.claim import claim_next
 from worker.heartbeat import Heartbeat
 from worker.lease import DRAIN, LEASE_LOST, Draining, LeaseKeeper
 from worker.recheck import AskFirst, Decline, look_again
+from worker.repo_file import narrowed
 from worker.session import prepare, run
 
 _log = structlog.get_logger(__name__)
@@ -58,7 +62,7 @@ def run_task(services: Services, task_id: TaskId, draining: Draining, worker: st
         redactor = services.redactor.with_live(*services.github.live_secrets())
         attempt = Attempt(services, task, familiar, keeper, number, redactor, time.monotonic())
         _log.info("attempt_started", verb=task.verb, lane=task.lane)
-        with keeper:
+        with keeper, acting(governance.acting_for(services.settings, task)):
             _guarded(attempt)
     return True
 
@@ -73,6 +77,8 @@ def _guarded(attempt: Attempt) -> None:
         _log.warning("lease_lost", phase=attempt.phase)
     except InstallationGone as gone:
         _fail(attempt, gone, TaskState.CANCELLED, Conclusion.CANCELLED)
+    except ActionRefused as error:
+        _ruled(attempt, error)
     except CovenError as error:
         _log.warning("attempt_failed", phase=attempt.phase, why=attempt.redactor.text(str(error)))
         if error.retry is Retry.BACKOFF:
@@ -92,10 +98,13 @@ def _guarded(attempt: Attempt) -> None:
 def _attempt(attempt: Attempt) -> None:
     services = attempt.services
     with attempt.during("looking"):
+        governance.look_ahead(services, attempt.task)
         client = services.github.for_repo(
             attempt.task.installation_id, attempt.task.repo_id, attempt.task.repo, Role.PUBLISH
         )
         look = look_again(client, services.settings, attempt.task)
+        if not isinstance(look, Decline):
+            look = narrowed(client, attempt.task, str(look.facts["default_branch"])) or look
     if isinstance(look, Decline):
         _decline(attempt, look)
         return
@@ -103,6 +112,13 @@ def _attempt(attempt: Attempt) -> None:
     if isinstance(look, AskFirst):
         settle.wait_for_approval(services, task, attempt.familiar)
         return
+    # An approval is for one commit, so from here on the pinned one is part of every question.
+    with acting(governance.acting_for(services.settings, task)):
+        _work(attempt, client)
+
+
+def _work(attempt: Attempt, client: RepoClient) -> None:
+    services, task = attempt.services, attempt.task
     with attempt.during("checkout"):
         attempt.prepared = prepare(
             services, task, attempt.familiar, attempt.redactor, attempt.keeper.stop_reason
@@ -117,6 +133,20 @@ def _attempt(attempt: Attempt) -> None:
         pulse.leave()
     with attempt.during("judging"):
         conclude.conclude(attempt, client)
+
+
+def _ruled(attempt: Attempt, error: ActionRefused) -> None:
+    """A rule said no, or wants a person to say yes. Nothing of this is tried again."""
+    services, task, familiar = attempt.services, attempt.task, attempt.familiar
+    try:
+        if isinstance(error, ActionEscalated):
+            end = attempt.closing("escalated", str(error))
+            governance.escalated(services, task, familiar, end, error)
+        else:
+            end = attempt.closing(governance.OUTCOME, str(error))
+            governance.refused(services, task, familiar, end, error)
+    except LeaseLost:
+        _log.warning("lease_lost", phase=attempt.phase)
 
 
 def _amend(attempt: Attempt, facts: dict[str, object], *, ask: bool) -> Task:

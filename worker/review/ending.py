@@ -28,10 +28,10 @@ from coven.settings.models import ReviewPolicy
 from coven.store import surfaces, tasks
 from coven.store.tasks import Ending, Task
 from coven.surfacing import Surfacing, check_run, status_comment, voice_of, work_of
-from coven.texts import spoken
+from coven.texts import spoken, with_section
 from coven.texts_review import FindingText, Links, ReviewReport
 from coven.values import Conclusion, Lane, Severity, SurfaceKind, SurfaceState, TaskState
-from worker import settle, show
+from worker import repo_file, settle, show
 from worker.attempt import Attempt
 from worker.memory import MemoryReport, judged
 from worker.requeue_head import queue_new_head
@@ -60,15 +60,17 @@ def conclude_review(attempt: Attempt, client: RepoClient, verdict: Verdict, resu
     memory = memory_of(attempt, result)
     report = replace(reviewed.report, memory_refused=refusals(memory.judged))
     voice, work = voice_of(services.settings, attempt.familiar, task), work_of(task)
+    own_file = repo_file.problems_of_change(attempt.prepared) if attempt.prepared else None
+    text = texts.check_review(voice, work, report, _links(services, attempt))
     check = check_run(
         task,
         attempt.familiar,
         voice,
-        texts.check_review(voice, work, report, _links(services, attempt)),
+        with_section(text, repo_file.section(own_file)),
         conclusion=concluded_review(
             report.evidence, [finding.severity for finding in report.findings], policy.fail_on
         ),
-        annotations=reviewed.annotations,
+        annotations=[*repo_file.marks(own_file), *reviewed.annotations],
     )
     done = report.evidence == "complete"
     comment = status_comment(
