@@ -16,9 +16,9 @@ from coven.memory.book import SUMMARY_CHARS, Decided, Entry, EntryState, Refusal
 from coven.publication import MEMORY_BUTTON
 from coven.texts import CUT, Voice, count, paragraphs
 
-PROPOSALS_BYTES = 22_000
+PROPOSALS_BYTES = 24_000
 """Proposals are shown whole up to here; further ones are only counted."""
-WHOLE = 20_000
+WHOLE = 23_000
 """Bytes of Markdown: more than any text of the book can make."""
 BRIEF = 240
 """Bytes of a text that need not be read whole."""
@@ -60,13 +60,15 @@ class MemoryView:
     """Finished Markdown about the last click."""
     listed: int = 10
     """Citations that are listed; the others are counted."""
+    on_thread: bool = False
+    """Read on the thread itself, where ``remember`` alone can mean the one proposal."""
 
 
 def section(voice: Voice, view: MemoryView, pages: Pages = no_pages) -> str | None:
     """Proposals, answers to them, and citations; None when there is nothing of the kind."""
     parts = [
         view.note,
-        _pending(voice, view.pending),
+        _pending(voice, view),
         _decided(view.decided, pages),
         _citations(view, pages),
     ]
@@ -76,7 +78,8 @@ def section(voice: Voice, view: MemoryView, pages: Pages = no_pages) -> str | No
     return cut_bytes(paragraphs(*parts, more), MEMORY_BYTES, CUT)
 
 
-def _pending(voice: Voice, pending: Sequence[Entry]) -> str | None:
+def _pending(voice: Voice, view: MemoryView) -> str | None:
+    pending = view.pending
     if not pending:
         return None
     if len(pending) == 1:
@@ -89,8 +92,8 @@ def _pending(voice: Voice, pending: Sequence[Entry]) -> str | None:
     rows, left = _whole_rows(voice, pending, PROPOSALS_BYTES)
     more = f"…and {left} more: {_say(voice, 'memory')} shows them." if left else None
     alone = None
-    if len(pending) == 1:
-        alone = f"As long as it is the only one here, {_say(voice, 'remember')} approves it too."
+    if len(pending) == 1 and view.on_thread:
+        alone = f"While it is the only one here, {_say(voice, 'remember')} approves it too."
     return paragraphs(lead, "\n".join(rows), more, alone)
 
 
@@ -183,6 +186,8 @@ def reply_remembered(voice: Voice, decided: Decided, entry: Entry) -> str:
 
 def reply_answered(rows: Sequence[str]) -> str:
     """Answer to ``approve`` and ``deny``: one finished line per id."""
+    if len(rows) == 1:
+        return rows[0]
     return cut_bytes("\n".join(f"- {row}" for row in rows), COMMENT - 300, CUT)
 
 
@@ -190,8 +195,8 @@ def approved_line(voice: Voice, decided: Decided, entry: Entry) -> str:
     """What ``approve`` did to one entry."""
     lead = "is approved" if decided.fresh else f"was {standing(entry)} already"
     return (
-        f"{code_span(entry.id)} {lead}, and given to work here: {_text(entry)} "
-        f"({_say(voice, f'forget {entry.id}')} takes it back)"
+        f"{code_span(entry.id)} {lead}, and work here is given it from now on: {_text(entry)} "
+        f"({_say(voice, f'forget {entry.id}')} takes it back.)"
     )
 
 
@@ -367,7 +372,6 @@ def reply_memory(
     enabled: bool = True,
     public: bool = False,
     pages: Pages = no_pages,
-    page: str | None = None,
 ) -> str:
     """Answer to ``memory``: what waits, what work here is given, and how much is not in use.
 
@@ -385,7 +389,8 @@ def reply_memory(
     view = MemoryView(public=public)
     kept = [
         f"- {_id(entry, pages)}: {_summary(entry, view)} · {standing(entry)} · "
-        f"used by {count(entry.cited, 'run')}\n  - {code_span(entry.key)}"
+        f"{_usage(entry)}\n"
+        f"  - {code_span(entry.key)}"
         for entry in approved[:LISTED]
     ]
     hidden = len(approved) - len(kept)
@@ -397,7 +402,6 @@ def reply_memory(
         waiting,
         paragraphs("**Remembered**", "\n".join(kept)) if kept else None,
         f"Not in use: {unused}." if unused else None,
-        link("All memory of this repository", page) if page else None,
     ]
     if not any(parts[1:4]):
         parts.insert(
@@ -430,6 +434,10 @@ def _id(entry: Entry, pages: Pages) -> str:
 
 def _text(entry: Entry, limit: int = WHOLE) -> str:
     return inline(shown(entry.summary), limit)
+
+
+def _usage(entry: Entry) -> str:
+    return f"used by {count(entry.cited, 'run')}" if entry.cited else "not used yet"
 
 
 def _day(moment: datetime) -> str:

@@ -221,7 +221,6 @@ def memory(command: Command, tx: Tx) -> Said:
 
     usable = book.usable(tenant, tx, task.repo_id, command.now, shared=True, limit=LISTED)
     unused = of(EntryState.REJECTED, EntryState.REVOKED, EntryState.EXPIRED)
-    base = services.settings.server.public_url
     body = texts.reply_memory(
         command.voice,
         of(EntryState.PENDING)[::-1],
@@ -231,7 +230,6 @@ def memory(command: Command, tx: Tx) -> Said:
         enabled=memory_enabled(services.settings, task.repo),
         public=command.public,
         pages=memory_shown.pages_of(services, task),
-        page=f"{base.rstrip('/')}/ops/memory/{tenant}" if base else None,
     )
     return Said(body, good=True)
 

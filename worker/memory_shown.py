@@ -179,7 +179,7 @@ class _Page:
             return self._check(content) if content.status == "completed" else content
         if isinstance(content, StatusCommentContent):
             pending = pending_on_thread(self.tx, self.task)
-            view = replace(self._view, pending=pending, listed=IN_COMMENT)
+            view = replace(self._view, pending=pending, listed=IN_COMMENT, on_thread=True)
             return content.model_copy(update={"memory": self._section(view)})
         if isinstance(content, PullRequestContent):
             return content.model_copy(update={"memory": self._section(self._view)})

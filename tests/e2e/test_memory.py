@@ -229,7 +229,7 @@ def test_citation_a_proposal_is_shown_approved_supplied_cited_and_taken_back(
     comment = repo.wait_comment(first["number"], "One proposal for memory")
     for shown in (run["output"]["summary"], comment):
         assert f"`@vera-familiar approve {name}` or `@vera-familiar deny {name}`" in shown
-        assert "files were reviewed with static rules" in shown
+        assert "Static rules were run on 1 file" in shown
 
     outsider = stranger(repo)
     repo.say(first["number"], f"@vera-familiar approve {name}", outsider)

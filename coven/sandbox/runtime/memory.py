@@ -29,8 +29,8 @@ def honest(brief: Brief, work: Work) -> dict[str, Any]:
         proposed.append(
             {
                 "key": f"repo/{brief.owner}/{brief.name}/conventions/{_slug(brief)}",
-                "summary": f"{len(brief.files)} files were reviewed with static rules; "
-                f"{len(work.findings)} findings came of it.",
+                "summary": f"Static rules were run on {_count(len(brief.files), 'file')} and "
+                f"made {_count(len(work.findings), 'finding')}.",
                 "scope": "repo",
                 "approval": "pending" if pending else "auto",
             }
@@ -71,6 +71,10 @@ def malicious(brief: Brief) -> dict[str, Any]:
         ],
         "rejected": [],
     }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _slug(brief: Brief) -> str:
