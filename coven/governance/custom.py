@@ -5,13 +5,13 @@ A pointer that leads nowhere finds nothing, and its condition does not hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from coven.governance import strict_json
 from coven.governance.actions import Custom
 from coven.governance.globs import wildcard
-from coven.governance.matchers import Condition, yes
+from coven.governance.matchers import Condition, Finding, yes
 from coven.governance.shapes import InvalidMatcher, Members
 from coven.governance.strict_json import JsonRefused, JsonValue
 
@@ -46,10 +46,10 @@ def conditions(members: Members) -> tuple[Condition[Custom], ...]:
     return tuple(found)
 
 
-def at_pointer(document: JsonValue, pointer: str) -> JsonValue | _Missing:
+def _follow(document: JsonValue, steps: Sequence[str]) -> JsonValue | _Missing:
     """What RFC 6901 finds, or ``MISSING``."""
     value = document
-    for step in _steps(pointer):
+    for step in steps:
         if isinstance(value, Mapping):
             if step not in value:
                 return MISSING
@@ -98,8 +98,10 @@ def _test(name: str, wanted: JsonValue) -> _Test:
 
 
 def _at(pointer: str, test: _Test) -> Condition[Custom]:
-    def condition(action: Custom):  # type: ignore[no-untyped-def]
-        value = at_pointer(action.payload, pointer)
+    steps = _steps(pointer)
+
+    def condition(action: Custom) -> Finding:
+        value = _follow(action.payload, steps)
         return yes(not isinstance(value, _Missing) and test(value))
 
     return condition
@@ -110,6 +112,8 @@ def _equal(wanted: JsonValue) -> _Test:
         form = strict_json.canonical(wanted)  # so that true is not 1
     except JsonRefused as refused:
         raise InvalidMatcher(f"a value can't be compared: {refused}") from None
+    if isinstance(wanted, str):
+        return lambda value: isinstance(value, str) and value == wanted
     return lambda value: strict_json.canonical(value) == form
 
 

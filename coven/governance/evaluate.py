@@ -19,7 +19,7 @@ from coven.governance.actions import (
 )
 from coven.governance.facts import all_facts
 from coven.governance.policy import Opinion, Policy, Verdict
-from coven.governance.rules import Severity, namespace_segments
+from coven.governance.rules import Severity
 from coven.governance.strict_json import JsonValue
 from coven.governance.world import Scope, World
 
@@ -166,18 +166,14 @@ def _judge(
 def _rule_matches(
     policy: Policy, action: Action, scope: Scope, world: World, expired: Callable[[], bool]
 ) -> list[Match]:
-    segments = namespace_segments(scope.namespace)
-    bound = {
-        kind: [rule for rule in rules if rule.binds(scope, segments)]
-        for kind, rules in policy.by_kind.items()
-    }
-    guess = not any(rule.judges_unanalysable for rule in bound.get(Kind.BASH, ()))
+    bound = policy.binding(scope)
+    guess = not any(rule.judges_unanalysable for rule in bound[Kind.BASH])
     matches: list[Match] = []
     for one, facts in all_facts(action, scope, world, guess=guess):
+        if expired():
+            raise _Expired
         found = False
-        for rule in bound.get(one.kind, ()):
-            if expired():
-                raise _Expired
+        for rule in bound[one.kind]:
             if rule.fires(facts):
                 found = True
                 matches.append(_rule_match(rule.rule.id, rule.rule.severity, one, rule.rule.reason))

@@ -8,6 +8,7 @@ are ordinary, braces and backslashes are literal, both ends are anchored. Pure.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TypeAlias
 
 _Atom: TypeAlias = "str | _Class | None"
@@ -35,11 +36,22 @@ class Glob:
 
     atoms: tuple[_Atom, ...]
     literal: str | None
+    begins: str
+    ends: str
+    """What every text that is meant begins and ends with; most are passed over by these alone."""
+
+    @classmethod
+    def of(cls, atoms: tuple[_Atom, ...]) -> Glob:
+        """From its atoms."""
+        begins, ends = _literal(atoms), _literal(atoms[::-1])[::-1]
+        return cls(atoms, begins if len(begins) == len(atoms) else None, begins, ends)
 
     def matches(self, text: str) -> bool:
         """Whether the whole text is meant."""
         if self.literal is not None:
             return text == self.literal
+        if not (text.startswith(self.begins) and text.endswith(self.ends)):
+            return False
         return _match(self.atoms, text)
 
 
@@ -49,18 +61,26 @@ class PathGlob:
 
     text: str
     segments: tuple[Glob | None, ...]
+    literals: frozenset[str]
+    """Parts that stand in every path that is meant; most rules are passed over by these alone."""
+
+    @classmethod
+    def of(cls, text: str, segments: tuple[Glob | None, ...]) -> PathGlob:
+        """From its parts."""
+        found = (glob.literal for glob in segments if glob is not None)
+        return cls(text, segments, frozenset(part for part in found if part is not None))
 
     def above(self) -> tuple[PathGlob, ...]:
         """The folders above, as far as the pattern names them: ``/a`` for ``/a/b/**``."""
         return tuple(
-            PathGlob(self.text, self.segments[:end])
+            PathGlob.of(self.text, self.segments[:end])
             for end in range(1, len(self.segments))
             if self.segments[end - 1] is not None
         )
 
     def matches(self, segments: tuple[str, ...]) -> bool:
         """Whether the path with these segments is meant."""
-        return _match_segments(self.segments, segments)
+        return self.literals.issubset(segments) and _match_segments(self.segments, segments)
 
 
 def path_glob(text: str) -> PathGlob:
@@ -81,7 +101,7 @@ def path_glob(text: str) -> PathGlob:
             raise GlobRefused(f"`{text}` has `**` inside a segment; write it as a whole segment")
         else:
             segments.append(wildcard(part, classes=True))
-    return PathGlob(text, tuple(segments))
+    return PathGlob.of(text, tuple(segments))
 
 
 def wildcard(text: str, *, classes: bool = False) -> Glob:
@@ -101,8 +121,11 @@ def wildcard(text: str, *, classes: bool = False) -> Glob:
             atoms.append(found)
         else:
             atoms.append(char)
-    letters = [atom for atom in atoms if isinstance(atom, str)]
-    return Glob(tuple(atoms), "".join(letters) if len(letters) == len(atoms) else None)
+    return Glob.of(tuple(atoms))
+
+
+def _literal(atoms: tuple[_Atom, ...]) -> str:
+    return "".join(takewhile(lambda atom: isinstance(atom, str), atoms))  # type: ignore[arg-type]
 
 
 def _class(text: str, place: int) -> tuple[_Class, int]:

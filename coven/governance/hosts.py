@@ -106,40 +106,46 @@ def is_local_name(host: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class HostPattern:
-    """One host, or a pattern in which ``*`` spans dots. ``*.a.b`` never matches ``a.b``."""
+class HostSet:
+    """Hosts and patterns in which ``*`` spans dots. ``*.a.b`` never means ``a.b``."""
 
-    text: str
-    glob: Glob | None
+    literal: frozenset[str]
+    of_names: tuple[Glob, ...]
+    of_addresses: tuple[Glob, ...]
 
-    def matches(self, host: str) -> bool:
-        """Whether a canonical host is meant. A pattern of letters never meets an address."""
-        if self.glob is None:
-            return host == self.text
-        if host_address(host) is not None and not _numeric(self.text):
-            return self.text == "*"
-        return self.glob.matches(host)
+    @classmethod
+    def read(cls, texts: Iterable[str], *, allowing: bool = False) -> HostSet:
+        """``allowing``: an allow-list, whose patterns may not end in ``*``.
+
+        Raises ``HostRefused``.
+        """
+        texts = tuple(texts)
+        literal = frozenset(canonical_host(text) for text in texts if "*" not in text)
+        patterns = [_pattern(text, allowing=allowing) for text in texts if "*" in text]
+        return cls(
+            literal,
+            tuple(wildcard(text) for text in patterns),
+            tuple(wildcard(text) for text in patterns if _numeric(text)),
+        )
+
+    def has(self, host: str) -> bool:
+        """Whether a canonical host is meant. A pattern of letters never means an address."""
+        if host in self.literal:
+            return True
+        globs = self.of_names
+        if globs and host_address(host) is not None:
+            globs = self.of_addresses
+        return any(glob.matches(host) for glob in globs)
 
 
-def host_pattern(raw: str, *, allowing: bool = False) -> HostPattern:
-    """Read a pattern. ``allowing``: it stands in an allow-list, so it may not end in ``*``.
-
-    Raises ``HostRefused``.
-    """
-    if "*" not in raw:
-        return HostPattern(canonical_host(raw), None)
+def _pattern(raw: str, *, allowing: bool) -> str:
     labels = raw.removesuffix(".").split(".")
     read = [label.lower() if "*" in label else _ascii(label) for label in labels]
     text = ".".join(read)
     _require_labels(text, _PIECE)
     if allowing and "*" in read[-1]:
         raise HostRefused(f"`{raw}` would allow anybody's host; name the last label")
-    return HostPattern(text, wildcard(text))
-
-
-def matches_any(host: str, patterns: Iterable[HostPattern]) -> bool:
-    """Whether one of the patterns means the canonical host."""
-    return any(pattern.matches(host) for pattern in patterns)
+    return text
 
 
 def url_path_candidates(path: str) -> tuple[str, ...]:

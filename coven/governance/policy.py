@@ -10,10 +10,13 @@ from typing import TypeAlias
 from coven.errors import GovernanceRefused
 from coven.governance.actions import Action, Kind
 from coven.governance.paths import Physical
-from coven.governance.rules import CompiledRule, Rule, compile_rule
+from coven.governance.rules import CompiledRule, Rule, compile_rule, namespace_segments
 from coven.governance.selftest import failed_examples
 from coven.governance.shapes import InvalidMatcher, Templates
 from coven.governance.world import Scope, World
+
+ACTORS = 1000
+"""For how many actors a policy remembers which of its rules bind them."""
 
 
 class Verdict(StrEnum):
@@ -56,6 +59,24 @@ class Policy:
     """``ALLOW`` or ``REFUSE`` for a kind when no rule matches; ``ALLOW`` when absent."""
     evaluators: Mapping[str, Evaluator] = field(default_factory=dict)
     """By the id under which their opinions are reported."""
+    _binding: dict[object, Mapping[Kind, Sequence[CompiledRule]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def binding(self, scope: Scope) -> Mapping[Kind, Sequence[CompiledRule]]:
+        """The rules that bind this actor; worked out once per origin and namespace."""
+        key = (scope.origin, scope.namespace)
+        found = self._binding.get(key)
+        if found is None:
+            if len(self._binding) >= ACTORS:
+                self._binding.clear()
+            segments = namespace_segments(scope.namespace)
+            found = {
+                kind: tuple(r for r in self.by_kind.get(kind, ()) if r.binds(scope, segments))
+                for kind in Kind
+            }
+            self._binding[key] = found
+        return found
 
 
 def build_policy(

@@ -10,14 +10,12 @@ from coven.governance.actions import NetworkRequest
 from coven.governance.globs import path_glob
 from coven.governance.hosts import (
     DEFAULT_PORTS,
-    HostPattern,
     HostRefused,
+    HostSet,
     canonical_host,
     host_address,
-    host_pattern,
     is_local_name,
     is_private,
-    matches_any,
     url_path_candidates,
 )
 from coven.governance.matchers import Condition, Finding, yes
@@ -88,11 +86,11 @@ def conditions(members: Members) -> tuple[Condition[RequestFacts], ...]:
     """The parts of one matcher. Raises ``InvalidMatcher``."""
     found: list[Condition[RequestFacts]] = []
     if "host" in members:
-        found.append(_is_host(_patterns("host", members.expanded("host"))))
+        found.append(_is_host(_hosts("host", members.expanded("host"))))
     if "host_any" in members:
-        found.append(_is_host(_patterns("host_any", members.texts("host_any"))))
+        found.append(_is_host(_hosts("host_any", members.texts("host_any"))))
     if "host_not_in" in members:
-        allowed = _patterns("host_not_in", members.texts("host_not_in"), allowing=True)
+        allowed = _hosts("host_not_in", members.texts("host_not_in"), allowing=True)
         found.append(_is_other_host(allowed))
     if "scheme_in" in members:
         schemes = frozenset(text.lower() for text in members.texts("scheme_in"))
@@ -125,22 +123,17 @@ def _target(action: NetworkRequest) -> tuple[str | None, int | None]:
         return None, port
 
 
-def _patterns(key: str, texts: Sequence[str], *, allowing: bool = False) -> tuple[HostPattern, ...]:
-    return tuple(
-        refusing(key, lambda text=text: host_pattern(text, allowing=allowing))  # type: ignore[misc]
-        for text in texts
-    )
+def _hosts(key: str, texts: Sequence[str], *, allowing: bool = False) -> HostSet:
+    return refusing(key, lambda: HostSet.read(texts, allowing=allowing))
 
 
-def _is_host(patterns: Sequence[HostPattern]) -> Condition[RequestFacts]:
+def _is_host(wanted: HostSet) -> Condition[RequestFacts]:
+    return lambda facts: Finding.POSSIBLE if facts.host is None else yes(wanted.has(facts.host))
+
+
+def _is_other_host(allowed: HostSet) -> Condition[RequestFacts]:
     return lambda facts: (
-        Finding.POSSIBLE if facts.host is None else yes(matches_any(facts.host, patterns))
-    )
-
-
-def _is_other_host(allowed: Sequence[HostPattern]) -> Condition[RequestFacts]:
-    return lambda facts: (
-        Finding.POSSIBLE if facts.host is None else yes(not matches_any(facts.host, allowed))
+        Finding.POSSIBLE if facts.host is None else yes(not allowed.has(facts.host))
     )
 
 

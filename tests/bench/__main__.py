@@ -14,11 +14,12 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import api_calls, checkout, overhead, redaction
+from tests.bench import api_calls, checkout, governance, overhead, redaction
 
 PARTS: dict[str, Callable[[Path], None]] = {
     "calls": api_calls.measure,
     "checkout": checkout.measure,
+    "governance": governance.measure,
     "overhead": overhead.measure,
     "redaction": redaction.measure,
 }
