@@ -156,21 +156,10 @@ class Grammar:
     def _line_starts(self, content: str) -> set[int]:
         children: list[Token] = []
         self._parser.inline.parse(content, self._parser, {}, children)
-        found: set[int] = set()
-        fresh = True
-        for child in children:
-            if child.type in ("softbreak", "hardbreak"):
-                fresh = True
-                continue
-            text = child.content.lstrip(" \t\u00a0")
-            if child.type == "text" and child.level == 0 and fresh:
-                if _RESERVED.match(text):
-                    found.add(ord(text[0]) - _SENTINEL)
-                # An empty text token leaves the line as fresh as it was.
-                fresh = not child.content
-            else:
-                fresh = False
-        return found
+        # A candidate stands at the start of its line; what is text begins a token there.
+        texts = [child.content for child in children if child.type == "text" and child.level == 0]
+        firsts = (text.lstrip(" \t\u00a0")[:1] for text in texts)
+        return {ord(first) - _SENTINEL for first in firsts if first and _RESERVED.match(first)}
 
     def _commands(self, text: str, places: list[tuple[re.Match[str], int]]) -> tuple[Command, ...]:
         found: dict[tuple[str, str], Command] = {}
@@ -237,7 +226,7 @@ def _line_start(text: str, line: int) -> int:
 
 
 def _paragraphs(tokens: list[Token]) -> Iterable[tuple[str, int | None]]:
-    """Text of the paragraphs that stand in no quotation, table or heading with ``#``.
+    """Text of the paragraphs that stand in no quotation and no table.
 
     With each, the line after it when it stands in a list.
     """
@@ -245,9 +234,8 @@ def _paragraphs(tokens: list[Token]) -> Iterable[tuple[str, int | None]]:
     for opening, inline in pairwise(tokens):
         if opening.type in ("blockquote_open", "blockquote_close"):
             quotes += opening.nesting
-        paragraph = opening.type == "paragraph_open" or (
-            opening.type == "heading_open" and opening.markup in ("=", "-")
-        )
+        # Nothing at the start of a line is in a heading with ``#``.
+        paragraph = opening.type in ("paragraph_open", "heading_open")
         if paragraph and not quotes and inline.type == "inline":
             in_list = opening.level > 0 and opening.map is not None
             yield inline.content, opening.map[1] if in_list and opening.map else None

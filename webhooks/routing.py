@@ -28,6 +28,8 @@ from webhooks.route_issues import route_issue
 from webhooks.route_pulls import route_pull
 from webhooks.route_tenancy import TENANCY, route_tenancy
 
+HEADS = "refs/heads/"
+
 
 def route(
     event: str,
@@ -85,9 +87,9 @@ def _ends(event: str, action: str) -> bool:
 
 
 def _push(scene: Scene) -> Ignored:
-    kind, _, name = (scene.payload.ref or "").partition("refs/heads/")
-    branch = ref_name(name, "ref")
-    if kind or not branch:
+    ref = scene.payload.ref or ""
+    branch = ref_name(ref.removeprefix(HEADS), "ref") if ref.startswith(HEADS) else None
+    if not branch:
         return Ignored("not_a_branch")
     if scene.payload.deleted:
         place = scene.place
