@@ -13,7 +13,7 @@ import structlog
 
 from coven.errors import CovenError
 from coven.services import Services
-from coven.store import book_retention, purges, sweeps
+from coven.store import api_tokens, book_retention, purges, sweeps
 from coven.store.engine import Tx
 from coven.store.purges import KEEP_ROWS, Purge
 from coven.values import RepoId
@@ -97,6 +97,8 @@ def _steps(purge: Purge) -> list[tuple[str, Drop]]:
     ]
     if not repo:
         steps.append(("labels", lambda tx, _: purges.drop_labels(tenant, tx)))
+        at = purge.requested_at
+        steps.append(("api_tokens", lambda tx, _: api_tokens.revoke_all(tenant, tx, at)))
     return steps
 
 

@@ -75,6 +75,15 @@ def revoke(tx: Tx, token_id: str, now: datetime) -> bool:
     )
 
 
+def revoke_all(installation: InstallationId, tx: Tx, now: datetime) -> int:
+    """Make every token of an installation worthless; how many were not yet."""
+    return tx.execute(
+        update(api_tokens)
+        .where(api_tokens.c.installation_id == installation, api_tokens.c.revoked_at.is_(None))
+        .values(revoked_at=now)
+    ).rowcount
+
+
 def end_by(tx: Tx, token_id: str, until: datetime) -> None:
     """Let a token work until then, and no longer than before."""
     tx.execute(

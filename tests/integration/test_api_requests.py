@@ -13,10 +13,13 @@ from sqlalchemy import text
 from coven import api_tokens as values
 from coven.api_tokens import TokenScope
 from coven.errors import StoreUnavailable
-from coven.store import api_audit, api_tokens, sweeps
+from coven.store import api_audit, api_tokens, attempts, deliveries, sweeps, tasks
+from coven.store.attempts import AttemptEnd
 from coven.store.engine import Store
+from coven.store.tasks import Ending
+from coven.values import DeliveryId, TaskState
 from tests.integration.api_kit import SERVICE, Api, shared_api
-from tests.ledger import NOW, OTHER, TENANT, put
+from tests.ledger import NOW, OTHER, TENANT, put, received
 from webhooks.api import limiter
 from webhooks.api.limiter import Failures
 
@@ -482,3 +485,103 @@ def test_the_record_is_removed_after_its_time(api: Api) -> None:
     with api.store.write() as tx:
         assert sweeps.drop_api_audit(tx, api.clock.now()) == 0
         assert sweeps.drop_api_audit(tx, api.clock.now() + timedelta(seconds=1)) == 1
+
+
+# --- what stands in answers -----------------------------------------------------------------------
+
+
+def test_routing_tells_how_an_installation_is_served_and_why_things_were_ignored(
+    sqlite_store: Store,
+) -> None:
+    block = {
+        "id": int(TENANT),
+        "account": "octo",
+        "triggers": {"reviews": False},
+        "repos": {"octo/frozen": {"enabled": False, "familiars": ["cody"]}},
+    }
+    api = Api(sqlite_store, installations=[block])
+    for number in range(3):
+        with api.store.write() as tx:
+            row = received(id=DeliveryId(f"i{number}"), routing="ignored:own_event")
+            assert deliveries.record(tx, row)
+    told = api.get("/routing", api.reader()).json["routing"]
+    assert told["account"] == "octo"
+    assert told["familiars"] == ["cody"]
+    assert told["triggers"]["reviews"] is False
+    assert told["listed"] is True
+    assert told["repos"]["octo/frozen"]["enabled"] is False
+    assert told["repos"]["octo/frozen"]["familiars"] == ["cody"]
+    reasons = {each["routing"]: each["count"] for each in told["reasons"]}
+    assert reasons == {"ignored:own_event": 3, "task": 1}
+    unlisted = api.get("/routing", api.reader(OTHER)).json["routing"]
+    assert unlisted["familiars"] == []
+    assert not any(unlisted["triggers"].values())
+
+
+def test_usage_adds_up_what_ran_and_shows_what_counts(store: Store) -> None:
+    api = Api(store)
+    task = api.tasks[TENANT]
+    token = "t" * 32
+    with store.write() as tx:
+        claimed = tasks.claim(TENANT, tx, task, token, NOW, 60)
+        assert claimed is not None
+        attempts.start(TENANT, tx, claimed, "w", NOW)
+        later = NOW + timedelta(seconds=90)
+        attempts.finish(TENANT, tx, task, token, later, AttemptEnd("success"))
+        tasks.finish(TENANT, tx, task, token, later, Ending(TaskState.COMPLETED, "success"))
+    told = api.get("/usage", api.reader()).json
+    assert told["usage"] == [
+        {
+            "installationId": TENANT,
+            "repo": "octo/demo",
+            "familiarId": "cody",
+            "tasks": 1,
+            "completed": 1,
+            "failed": 0,
+            "runtimeSecs": 90,
+        }
+    ]
+    assert all(day["day"] == "2026-01-01" for day in told["days"])
+    everybody = api.get("/usage", SERVICE).json
+    assert len(everybody["usage"]) == 2
+    assert everybody["days"] == []
+    assert api.get("/usage?since=2026-02-01T00:00:00Z", api.reader()).json["usage"] == []
+
+
+def test_a_task_tells_its_story_and_keeps_what_is_secret(store: Store) -> None:
+    api = Api(store)
+    task = api.tasks[TENANT]
+    with store.write() as tx:
+        claimed = tasks.claim(TENANT, tx, task, "lease-secret", NOW, 60)
+        assert claimed is not None
+        attempts.start(TENANT, tx, claimed, "w", NOW)
+    answer = api.get(f"/tasks/{task}", api.reader())
+    told = answer.json
+    assert told["attempts"][0]["number"] == 1
+    assert told["routing"]["id"] == f"delivery-{TENANT}"
+    assert told["task"]["trust"]["scope"] == "maintainer"
+    assert told["task"]["trust"]["evidence"] == {"source": "permission"}
+    assert "lease-secret" not in answer.get_data(as_text=True)
+
+
+def test_a_text_with_odd_characters_comes_out_whole(store: Store) -> None:
+    api = Api(store, seed=False)
+    title = "A \u202e title with \x00, \ud800, \U0001f600 and <b>"
+    put(store, title=title)
+    shown = api.get("/tasks", api.reader()).json["tasks"][0]["issueTitle"]
+    assert shown == title.replace("\x00", "\ufffd").replace("\ud800", "\ufffd")
+
+
+def test_the_document_needs_no_token_and_names_no_secret(shared: Api) -> None:
+    answer = shared.get("/openapi.json")
+    assert answer.status_code == 200
+    assert answer.json["openapi"] == "3.1.0"
+    assert SERVICE not in answer.get_data(as_text=True)
+
+
+def test_capabilities_say_what_is_switched_on(sqlite_store: Store) -> None:
+    api = Api(sqlite_store, memory={"enabled": True, "self_hosted": True})
+    told = api.get("/capabilities", api.reader()).json["capabilities"]
+    assert told["memory"]["enabled"] is True
+    assert told["governance"]["enabled"] is False
+    assert told["api"]["mode"] == "token"

@@ -104,7 +104,11 @@ def usage(call: Call[inputs.UsageQuery, Any]) -> Outcome:
         )
         for each in reads.done(call.installation, call.tx, want)
     ]
-    return Outcome(shapes.UsageAnswer(usage=rows), rows=len(rows))
+    days: list[shapes.UsageDay] = []
+    if call.installation is not None and not call.caller.repos:
+        now = call.services.clock.now()
+        days = reads.usage_days(call.installation, call.tx, now, call.query.since, call.query.until)
+    return Outcome(shapes.UsageAnswer(usage=rows, days=days), rows=len(rows) + len(days))
 
 
 def list_deliveries(call: Call[inputs.DeliveriesQuery, Any]) -> Outcome:

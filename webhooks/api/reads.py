@@ -21,6 +21,7 @@ from coven.store import (
     surfaces,
     sweeps,
     tasks,
+    usage,
 )
 from coven.store.attempts import Attempt
 from coven.store.deliveries import Delivery
@@ -40,6 +41,8 @@ from webhooks.api import shapes
 
 ROUTING_WINDOW = timedelta(days=1)
 """How far back the routing reasons are counted unless asked otherwise."""
+
+USAGE_WINDOW = timedelta(days=31)
 
 
 def tasks_page(
@@ -111,6 +114,29 @@ def audit_page(
 def done(view: InstallationId | None, tx: Tx, want: rollup.DoneWanted) -> list[rollup.Done]:
     """What was done in a view, added up."""
     return sweeps.done(tx, want) if view is None else rollup.done(view, tx, want)
+
+
+def usage_days(
+    installation: InstallationId,
+    tx: Tx,
+    now: datetime,
+    since: datetime | None,
+    until: datetime | None,
+) -> list[shapes.UsageDay]:
+    """What counts against the limits, by UTC day; of a month unless asked otherwise."""
+    first = since if since is not None else now - USAGE_WINDOW
+    last = until.date().isoformat() if until is not None else None
+    return [
+        shapes.UsageDay(
+            day=line.day,
+            repo_id=line.repo_id,
+            familiar_id=line.familiar_id,
+            tasks=line.tasks,
+            attempts=line.attempts,
+            seconds=line.seconds,
+        )
+        for line in usage.lines(installation, tx, first.date().isoformat(), last)
+    ]
 
 
 def check_run_urls(tx: Tx, found: Iterable[Task]) -> dict[str, str]:
@@ -202,7 +228,14 @@ def routing(
         familiars=served,
         triggers=shapes.TriggersItem(**triggers),
         repos={
-            name: shapes.RepoRoutingItem(**override.model_dump())
+            name: shapes.RepoRoutingItem(
+                enabled=override.enabled,
+                familiars=list(override.familiars) if override.familiars is not None else None,
+                assignment=override.assignment,
+                labels=override.labels,
+                commands=override.commands,
+                reviews=override.reviews,
+            )
             for name, override in overrides.items()
             if not within or name.casefold() in within
         },

@@ -168,8 +168,21 @@ class UsageItem(Shape):
     runtime_secs: int
 
 
+class UsageDay(Shape):
+    """From the ledger that limits are counted by; nothing shortens it."""
+
+    day: str
+    repo_id: int
+    familiar_id: str
+    tasks: int
+    attempts: int
+    seconds: int
+
+
 class UsageAnswer(Answer):
     usage: list[UsageItem]
+    days: list[UsageDay]
+    """Of one installation; empty where the request names none, or sees some repositories only."""
 
 
 class DeliveriesAnswer(Page):
@@ -189,6 +202,7 @@ class TriggersItem(Shape):
 
 class RepoRoutingItem(Shape):
     enabled: bool | None
+    familiars: list[str] | None
     assignment: bool | None
     labels: bool | None
     commands: bool | None
