@@ -10,3 +10,6 @@ ANSWER_PATIENCE = timedelta(hours=72)
 WAITING_FOR_APPROVAL = "approval"
 """A maintainer names the commit of an outsider's pull request."""
 APPROVAL_PATIENCE = timedelta(days=14)
+WAITING_FOR_ESCALATION = "escalation"
+"""A person approves one action that a rule escalates."""
+ESCALATION_PATIENCE = timedelta(hours=72)

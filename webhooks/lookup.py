@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as BudgetExceeded
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -141,7 +142,7 @@ class Lookup:
         breaker = self._breaker(intent.installation_id)
         if left <= 0 or not breaker.allows():
             return self._unavailable("budget spent" if left <= 0 else "breaker open")
-        future = self._pool.submit(self._ask, intent, person, key, deadline)
+        future = self._pool.submit(copy_context().run, self._ask, intent, person, key, deadline)
         return self._await(future, left, breaker)
 
     def _await(self, future: Future[Rights], left: float, breaker: Breaker) -> Rights:

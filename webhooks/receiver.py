@@ -17,6 +17,8 @@ import structlog
 
 from coven import telemetry
 from coven.errors import StoreUnavailable
+from coven.governance.context import Acting, acting
+from coven.governance.gate import deferring
 from coven.services import Services
 from coven.store import deliveries, intake
 from coven.store.deliveries import Delivery, Received
@@ -135,10 +137,11 @@ class Receiver:
                 )
             except BadPayload as error:
                 return self._reject(received, known, error.reason)
-            decided: list[Admitted | Ignored | Tenancy] = (
-                [routed] if isinstance(routed, Ignored | Tenancy) else [*self._admit(routed)]
-            )
-            settled = self._recorder.settle(received, known, decided, facts.seen)
+            with deferring() as verdicts:
+                decided: list[Admitted | Ignored | Tenancy] = (
+                    [routed] if isinstance(routed, Ignored | Tenancy) else [*self._admit(routed)]
+                )
+                settled = self._recorder.settle(received, known, decided, facts.seen, verdicts)
             self._wake(settled)
             return self._answer(settled)
 
@@ -161,10 +164,11 @@ class Receiver:
         decided: list[Admitted | Ignored] = []
         changed = self._rights_changed(intents)
         for intent in intents:
-            rights = self._rights(intent, deadline, changed)
-            author = None
-            if _author_matters(intent, rights):
-                author = self._lookup.rights(intent, intent.author, deadline, changed)
+            with acting(_acting_for(intent)):
+                rights = self._rights(intent, deadline, changed)
+                author = None
+                if _author_matters(intent, rights):
+                    author = self._lookup.rights(intent, intent.author, deadline, changed)
             decided.append(admit(intent, rights, author))
         return decided
 
@@ -227,6 +231,15 @@ class Receiver:
     def _refuse(self, status: int, error: str) -> Reply:
         self.tally.add(error.partition(":")[0])
         return Reply(status, {"ok": False, "error": error})
+
+
+def _acting_for(intent: Intent) -> Acting:
+    return Acting(
+        installation=intent.installation_id,
+        repo_id=intent.repo_id,
+        repo=str(intent.repo),
+        familiar=intent.familiar.id,
+    )
 
 
 def _author_matters(intent: Intent, rights: Rights) -> bool:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from coven.answers import with_answer
+from coven.governance.gate import Deferred
 from coven.semantic_keys import behind
 from coven.services import Services
 from coven.store import deliveries, installations, intake, plans, tasks
@@ -61,11 +62,15 @@ class Recorder:
         known: Delivery | None,
         decided: Sequence[Admitted | Ignored | Tenancy],
         seen: AccountSeen | None = None,
+        verdicts: Deferred | None = None,
     ) -> Settled:
         """Write the delivery and what follows from it. Raises ``StoreUnavailable``.
 
-        ``seen``: whose repository it is, which every event tells.
+        ``seen``: whose repository it is, which every event tells. ``verdicts``: what the rules said
+        about the look-ups; written with the delivery, last, as it holds up other writers.
         """
+        rules = self._services.rules
+        events = verdicts.close() if verdicts is not None else []
         settled = Settled()
         try:
             with self._services.store.write(COMMIT) as tx:
@@ -75,7 +80,11 @@ class Recorder:
                 settled.routing, settled.task_id = _headline(outcomes)
                 row = replace(received, routing=settled.routing, task_id=settled.task_id)
                 self._write(tx, row, known)
+                if rules is not None:
+                    rules.append_in(tx, events)
         except _Lost:
+            if rules is not None:
+                rules.flush(events)
             return Settled(duplicate=True)
         return settled
 

@@ -11,6 +11,7 @@ from coven import telemetry
 from coven.bell import CeleryBell
 from coven.bootstrap import build_services
 from coven.errors import CovenError
+from coven.governance import engine
 from coven.settings.loader import load_settings
 from webhooks.app import ReadyCheck, create_app
 
@@ -33,4 +34,6 @@ def app_from_environment() -> Flask:
     ready: dict[str, ReadyCheck] = {}
     if isinstance(services.bell, CeleryBell):
         ready["broker"] = services.bell.answers
+    if services.rules is not None:
+        ready["governance"] = engine.ready(services.rules.engine)
     return create_app(services, ready=ready)

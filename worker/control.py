@@ -8,6 +8,7 @@ from coven import texts
 from coven.errors import CovenError, LeaseLost
 from coven.github.models import Permission
 from coven.github.roles import Role
+from coven.governance.context import acting
 from coven.publication import ReplyContent, reply_subject
 from coven.services import Services
 from coven.settings.models import Familiar
@@ -21,6 +22,7 @@ from coven.values import SurfaceKind, TaskId, TaskState, TrustScope
 from coven.verbs import HELP, VERBS, nearest
 from worker import conversation, memory_commands, settle
 from worker.claim import claim
+from worker.governance import acting_for
 from worker.recheck import permission_of
 
 _log = structlog.get_logger(__name__)
@@ -41,7 +43,8 @@ def run_control(services: Services, task_id: TaskId, worker: str) -> None:
         task=task.id, installation=task.installation_id, repository=str(task.repo)
     ):
         try:
-            _answer(services, task, familiar)
+            with acting(acting_for(services.settings, task)):
+                _answer(services, task, familiar)
         except LeaseLost:
             _log.warning("lease_lost")
         except CovenError as error:

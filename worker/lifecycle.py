@@ -62,7 +62,7 @@ def run_task(services: Services, task_id: TaskId, draining: Draining, worker: st
         redactor = services.redactor.with_live(*services.github.live_secrets())
         attempt = Attempt(services, task, familiar, keeper, number, redactor, time.monotonic())
         _log.info("attempt_started", verb=task.verb, lane=task.lane)
-        with keeper, acting(governance.acting_for(services.settings, task)):
+        with keeper, acting(governance.acting_for(services.settings, task, may_wait=True)):
             _guarded(attempt)
     return True
 
@@ -113,7 +113,7 @@ def _attempt(attempt: Attempt) -> None:
         settle.wait_for_approval(services, task, attempt.familiar)
         return
     # An approval is for one commit, so from here on the pinned one is part of every question.
-    with acting(governance.acting_for(services.settings, task)):
+    with acting(governance.acting_for(services.settings, task, may_wait=True)):
         _work(attempt, client)
 
 

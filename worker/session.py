@@ -12,7 +12,7 @@ from coven.contract.brief import CONTRACT_VERSION, serialise
 from coven.contract.cleaning import clean
 from coven.contract.exit_codes import ProcessEnd
 from coven.contract.result import ResultReading, read_result
-from coven.errors import SecretFound
+from coven.errors import GovernanceRefused, SecretFound
 from coven.github.models import Token
 from coven.github.roles import Role
 from coven.governance.wire import governed_write
@@ -21,6 +21,7 @@ from coven.services import Services
 from coven.settings.models import Familiar
 from coven.store.tasks import Task
 from coven.values import Lane, Sha
+from worker import tool_rules
 from worker.brief import build_brief
 from worker.lease import LeaseKeeper
 from worker.memory import SessionMemory, hand_out
@@ -30,6 +31,7 @@ from worker.runtime.choose import choose
 from worker.runtime.environment import child_environment, secret_environment
 from worker.runtime.session import Limits, SessionSpec
 from worker.runtime.supervise import run_session
+from worker.tool_rules import ToolRules
 from worker.workspace.changes import Changes
 from worker.workspace.checkout import CheckoutRequest, Workspace, Workspaces, changes
 from worker.workspace.errors import AccessRefused
@@ -59,12 +61,14 @@ class Prepared:
     """Branches of the familiar before a session that pushes by itself."""
     memory: SessionMemory
     """What the brief grants; what comes back is judged against this and nothing else."""
+    tools: ToolRules | None = None
+    """The rules for tool calls inside the session; None while they are switched off."""
 
     def clean_up(self) -> None:
         """Remove the checkout and revoke the task's own tokens. Never raises."""
         try:
             self.workspaces.remove(self.workspace)
-        except OSError as error:
+        except (OSError, GovernanceRefused) as error:
             _log.error("workspace_not_removed", why=str(error))
         self.tokens.revoke()
 
@@ -154,6 +158,7 @@ def _prepare(
         governed_write(
             services.seam, workspace.brief_path, serialise(brief, redactor), point="brief.write"
         )
+        tools = tool_rules.install(services, task, workspace)
     except BaseException:
         workspaces.remove(workspace)
         raise
@@ -171,6 +176,7 @@ def _prepare(
         push_token,
         before,
         memory,
+        tools,
     )
 
 
@@ -215,6 +221,10 @@ def run(
         network=worker.network,
         secrets_env=secrets,
     )
+    tools = prepared.tools
+    if tools is not None:
+        spec = tools.confine(spec)
+        tool_rules.prove(services, tools, spec, prepared.backend)
     began = services.clock.now().timestamp()
     end = run_session(
         spec,
@@ -225,6 +235,7 @@ def run(
         keeper.stop_reason,
         PULSE_SECS,
     )
+    missing = tool_rules.reconcile(services, tools, prepared.task) if tools is not None else None
     reading = read_result(
         workspace.out_dir,
         workspace.result_name,
@@ -240,6 +251,9 @@ def run(
             reading = replace(reading, result=None, problem=str(error))
         else:
             reading = replace(reading, result=masked)
+    if missing is not None:
+        note = f"governance_incomplete: {missing}"
+        reading = replace(reading, tolerated=[*reading.tolerated, note])
     return end, reading
 
 

@@ -20,6 +20,7 @@ from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
 from coven.values import Conclusion, Lane, TaskState, new_token
 from worker import limits, settle, show
+from worker.governance import settle_escalations
 from worker.purge import purge_due
 from worker.reconcile import reconcile, recover
 from worker.settle import Stop
@@ -266,6 +267,7 @@ JOBS: tuple[Job, ...] = (
     Job("reap", 5.0, reap),
     Job("limits", 5.0, limits.settle_all),
     Job("settle_idle", 30.0, settle_idle),
+    Job("escalations", 5.0, settle_escalations),
     Job("purge", 15.0, purge_due),
     Job("recover", 300.0, recover),
     Job("reconcile", 3600.0, reconcile),

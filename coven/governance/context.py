@@ -30,6 +30,8 @@ class Acting:
     head_sha: str | None = None
     attempts_root: Path | None = None
     """Folder of this task's attempts; each attempt gets one below it with a name of its own."""
+    may_wait: bool = False
+    """The work can stop here until a person decides; else an escalation is a refusal."""
     publishing: bool = False
     """A Check Run or status comment is being shown: people must always learn what happened."""
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -56,9 +56,8 @@ from coven.store import rules as ledger
 from coven.store.engine import Tx
 from coven.store.escalations import Escalation, Status
 from coven.values import RepoId
+from coven.waiting import ESCALATION_PATIENCE
 
-PATIENCE = timedelta(hours=72)
-"""How long an escalation waits for a person, and an approval for its use."""
 CHECK = "governance.check"
 ALARMING = frozenset({TAMPERED, ROLLBACK})
 _STALE_TRIES = 5
@@ -213,7 +212,7 @@ class RulesGate:
             self._commit(self._event(asked, point, who, scope, decision, exempt=exempt))
             _log.warning("rule_exempt", rule=decision.rule_id, why=exempt, at=point)
             return action
-        if decision.verdict is Verdict.ESCALATE and who.task_id is not None:
+        if decision.verdict is Verdict.ESCALATE and who.may_wait and who.task_id is not None:
             self._escalate(action, point, who, scope, decision)
             return action
         self._refuse(asked, point, who, scope, decision, action)
@@ -293,7 +292,7 @@ class RulesGate:
             head_sha=who.head_sha,
             status=Status.PENDING,
             requested_at=now,
-            expires_at=now + PATIENCE,
+            expires_at=now + ESCALATION_PATIENCE,
         )
 
     def _commit(self, event: Event, decision: Decision | None = None) -> tuple[int, bytes]:

@@ -64,7 +64,7 @@ class Escalation:
     consumed_at: datetime | None = None
 
 
-_FIELDS = tuple(escalations.c[field.name] for field in fields(Escalation))
+FIELDS = tuple(escalations.c[field.name] for field in fields(Escalation))
 
 
 def new_id() -> str:
@@ -105,11 +105,11 @@ def get(installation: InstallationId, tx: Tx, escalation_id: str) -> Escalation 
 def lock(installation: InstallationId, tx: Tx, escalation_id: str) -> Escalation | None:
     """As :func:`get`; nobody else changes it before this transaction ends."""
     row = tx.execute(
-        select(*_FIELDS)
+        select(*FIELDS)
         .where(escalations.c.installation_id == installation, escalations.c.id == escalation_id)
         .with_for_update()
     ).one_or_none()
-    return _from(row) if row is not None else None
+    return from_row(row) if row is not None else None
 
 
 def of_task(
@@ -184,9 +184,9 @@ def decide(
             escalations.c.expires_at > now,
         )
         .values(status=status, decided_by=by, decided_at=now)
-        .returning(*_FIELDS)
+        .returning(*FIELDS)
     ).one_or_none()
-    return _from(row) if row is not None else None
+    return from_row(row) if row is not None else None
 
 
 def end(
@@ -238,15 +238,16 @@ def _many(
     tx: Tx, installation: InstallationId, *conditions: object, limit: int = 100
 ) -> list[Escalation]:
     rows = tx.execute(
-        select(*_FIELDS)
+        select(*FIELDS)
         .where(escalations.c.installation_id == installation, *conditions)  # type: ignore[arg-type]
         .order_by(escalations.c.requested_at.desc(), escalations.c.id)
         .limit(limit)
     )
-    return [_from(row) for row in rows]
+    return [from_row(row) for row in rows]
 
 
-def _from(row: object) -> Escalation:
+def from_row(row: object) -> Escalation:
+    """From a row of :data:`FIELDS`. Pure."""
     values = dict(row._mapping)  # type: ignore[attr-defined]
     values["status"] = Status(values["status"])
     return Escalation(**values)

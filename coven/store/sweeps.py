@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete, func, or_, select, update
 
 from coven.store import api_audit as audit_ledger
+from coven.store import escalations as escalation_ledger
 from coven.store import installations as installation_ledger
 from coven.store import listing, rollup, turns
 from coven.store import purges as purge_ledger
@@ -20,11 +21,13 @@ from coven.store import surfaces as surface_ledger
 from coven.store import tasks as task_ledger
 from coven.store.deliveries import Delivery
 from coven.store.engine import Tx
+from coven.store.escalations import Escalation
 from coven.store.installations import Installation
 from coven.store.purges import Purge
 from coven.store.surfaces import Surface
 from coven.store.tables import attempts, deliveries, surfaces, tasks
 from coven.store.tables_api import api_audit
+from coven.store.tables_governance import escalations
 from coven.store.tables_tenancy import account_plans, installations, purges
 from coven.store.tasks import Task
 from coven.values import (
@@ -277,3 +280,31 @@ def done(tx: Tx, want: rollup.DoneWanted) -> list[rollup.Done]:
 def drop_api_audit(tx: Tx, before: datetime) -> int:
     """Delete what the API recorded before ``before``."""
     return tx.execute(delete(api_audit).where(api_audit.c.at < before)).rowcount
+
+
+def waiting_for(tx: Tx, what: str, limit: int = 200) -> list[Task]:
+    """Tasks that wait for this, oldest first."""
+    rows = tx.execute(
+        select(*task_ledger.FIELDS)
+        .where(tasks.c.state == TaskState.WAITING, tasks.c.waiting_for == what)
+        .order_by(tasks.c.seq)
+        .limit(limit)
+    )
+    return [task_ledger.from_row(row) for row in rows]
+
+
+def stale_escalations(tx: Tx, now: datetime, limit: int = 200) -> list[Escalation]:
+    """Open escalations whose time is over, or whose task is."""
+    live = select(tasks.c.id).where(
+        tasks.c.id == escalations.c.task_id,
+        tasks.c.state.in_([TaskState.QUEUED, TaskState.RUNNING, TaskState.WAITING]),
+    )
+    rows = tx.execute(
+        select(*escalation_ledger.FIELDS)
+        .where(
+            escalations.c.status.in_(list(escalation_ledger.OPEN)),
+            or_(escalations.c.expires_at <= now, ~live.exists()),
+        )
+        .limit(limit)
+    )
+    return [escalation_ledger.from_row(row) for row in rows]

@@ -51,6 +51,7 @@ class Office:
             "repo_id": REPO_ID,
             "repo": "octo/demo",
             "familiar": "cody",
+            "may_wait": True,
             "task_id": TASK,
             "head_sha": "c" * 40,
             "attempts_root": self.settings.workspace_root / TASK,

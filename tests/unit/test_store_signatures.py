@@ -40,6 +40,7 @@ ENTRY_LOOKUPS = {
 }
 PURE = {
     "escalations.new_id",
+    "escalations.from_row",
     "surfaces.content_hash",
     "surfaces.is_due",
     "surfaces.from_row",

@@ -15,9 +15,11 @@ from pydantic import ValidationError
 from coven.errors import CovenError, LeaseLost, RateLimited, StoreUnavailable
 from coven.github.roles import Role
 from coven.github_limits import CREATIONS_PER_HOUR, CREATIONS_PER_MINUTE
+from coven.governance.context import Acting, acting
 from coven.services import Services
 from coven.store import pacing, surfaces, tasks
 from coven.store.surfaces import Surface
+from coven.store.tasks import Task
 from coven.values import SurfaceKind, SurfaceState, TaskId, new_token
 from worker.publish import (
     check_run,
@@ -109,17 +111,18 @@ def _once(services: Services, surface: Surface) -> Surface | None:
     if row.tries > MAX_TRIES:
         return _settle(services, row, token, Decision(None, f"given up after {MAX_TRIES} tries"))
     try:
-        hold = Hold(
-            services=services,
-            client=services.github.for_repo(
-                row.installation_id, row.repo_id, row.repo, Role.PUBLISH
-            ),
-            surface=row,
-            token=token,
-            started_at=task.started_at if task else None,
-            finished_at=task.finished_at if task else None,
-        )
-        return _publish(hold)
+        with acting(_showing(row, task)):
+            hold = Hold(
+                services=services,
+                client=services.github.for_repo(
+                    row.installation_id, row.repo_id, row.repo, Role.PUBLISH
+                ),
+                surface=row,
+                token=token,
+                started_at=task.started_at if task else None,
+                finished_at=task.finished_at if task else None,
+            )
+            return _publish(hold)
     except StoreUnavailable:
         raise
     except LeaseLost:
@@ -133,6 +136,18 @@ def _once(services: Services, surface: Surface) -> Surface | None:
         # Never only in a lease that quietly expires: the row says what happened.
         _settle(services, row, token, decide(error, row.tries, _jitter(token)))
         raise
+
+
+def _showing(row: Surface, task: Task | None) -> Acting:
+    """For whom it is published. People always learn how their work stands, whatever rules say."""
+    return Acting(
+        installation=row.installation_id,
+        repo_id=row.repo_id,
+        repo=str(row.repo),
+        familiar=task.familiar_id if task else None,
+        task_id=row.task_id,
+        publishing=row.kind in (SurfaceKind.CHECK_RUN, SurfaceKind.STATUS_COMMENT),
+    )
 
 
 def _publish(hold: Hold) -> Surface | None:

@@ -1,0 +1,130 @@
+"""What people read when a rule refused something, or wants a person to approve it.
+
+Reasons are the operator's words and actions may come from anywhere: both are made harmless here.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from coven.governance.refusal import Facts
+from coven.markdown import code_span, fenced, inline
+from coven.texts import CheckText, Voice, Work, bullets, comment, more, paragraphs, title_line
+
+REASON_CHARS = 300
+_ACTION_BYTES = 1_000
+OPERATOR = "the operator of this App"
+
+
+def refused_title(facts: Facts) -> str:
+    """Title of the Check Run."""
+    if facts.rule_id.startswith("governance:"):
+        return "Governance unavailable"
+    return f"Blocked by governance: {facts.rule_id}"
+
+
+def refused_why(facts: Facts) -> str:
+    """One sentence, as Markdown."""
+    if facts.rule_id.startswith("governance:"):
+        code = code_span(facts.rule_id)
+        return f"The rules of this server could not be asked or trusted ({code}), so nothing ran."
+    return f"Rule {code_span(facts.rule_id)} refused this: {inline(facts.reason, REASON_CHARS)}"
+
+
+def refused_next(facts: Facts) -> str:
+    """Who can change it."""
+    if facts.rule_id.startswith("governance:"):
+        return (
+            f"{OPERATOR} looks at `coven-github governance status`; then write the command again."
+        )
+    return (
+        f"do it without this action, or ask {OPERATOR}, who alone can change rule "
+        f"{code_span(facts.rule_id)}; then write the command again."
+    )
+
+
+def check_refused(voice: Voice, facts: Facts) -> CheckText:
+    """Refused before, in or after the session: the work ends here."""
+    return CheckText(
+        title_line(refused_title(facts)),
+        paragraphs(
+            refused_why(facts), _record(facts), f"**Next:** {refused_next(facts)}", more(voice)
+        ),
+        _action(facts),
+    )
+
+
+def comment_refused(voice: Voice, work: Work, facts: Facts) -> str:
+    """The same on the thread."""
+    return comment(voice, work, "failed", refused_why(facts), f"**Next:** {refused_next(facts)}")
+
+
+def check_escalated(
+    voice: Voice, facts: Facts, escalation_id: str, expires_at: datetime
+) -> CheckText:
+    """The work waits until a person decides."""
+    return CheckText(
+        title_line(f"Waiting for approval: {facts.rule_id}"),
+        paragraphs(
+            escalated_why(facts),
+            _record(facts),
+            f"**Next:** {escalated_next(voice, escalation_id, expires_at)}",
+            more(voice),
+        ),
+        _action(facts),
+    )
+
+
+def comment_escalated(
+    voice: Voice, work: Work, facts: Facts, escalation_id: str, expires_at: datetime
+) -> str:
+    """The same on the thread."""
+    step = escalated_next(voice, escalation_id, expires_at)
+    return comment(voice, work, "needs input", escalated_why(facts), f"**Next:** {step}")
+
+
+def escalated_why(facts: Facts) -> str:
+    """One sentence, as Markdown."""
+    return (
+        f"Rule {code_span(facts.rule_id)} wants a person to approve one action: "
+        f"{inline(facts.reason, REASON_CHARS)}"
+    )
+
+
+def escalated_next(voice: Voice, escalation_id: str, expires_at: datetime) -> str:
+    """How to decide, and until when."""
+    approve = code_span(f"@{voice.handle} approve {escalation_id}")
+    deny = code_span(f"@{voice.handle} deny {escalation_id}")
+    return (
+        f"somebody with write access comments {approve} or {deny} until "
+        f"{expires_at:%Y-%m-%d %H:%M} UTC. The approval is for exactly this action, once."
+    )
+
+
+def denied_why(escalation_id: str, rule_id: str, by: str | None) -> str:
+    """Why the work ended, as Markdown."""
+    person = inline(by or "somebody", 60)
+    return f"{code_span(escalation_id)} (rule {code_span(rule_id)}) was denied by {person}."
+
+
+def denied_next() -> str:
+    """What can be done."""
+    return "ask for it without this action, or talk to whoever denied it."
+
+
+def _record(facts: Facts) -> str:
+    found = bullets(
+        "On record",
+        [
+            f"Action: {code_span(facts.kind)}",
+            f"Decision: {code_span(facts.decision_id)}",
+            f"Policy: epoch {facts.policy_epoch}",
+            f"Audit record: {code_span(facts.record)}",
+        ],
+        safe=True,
+    )
+    return found or ""
+
+
+def _action(facts: Facts) -> str:
+    return paragraphs("What was about to happen:", fenced(facts.action, _ACTION_BYTES))
