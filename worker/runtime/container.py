@@ -82,7 +82,7 @@ class Container:
             args += ["-e", f"{name}={value}"]
         for name in sorted(spec.secrets_env):
             args += ["-e", name]
-        args += ["--entrypoint", chosen.coven_code_bin, chosen.image]
+        args += ["--entrypoint", spec.entrypoint or chosen.coven_code_bin, chosen.image]
         return Prepared((*args, *spec.argv[1:]), {**self._cli_env, **spec.secrets_env})
 
     def read_exit(self, exit_code: int | None, number: int | None, stderr: str) -> Exit:

@@ -44,5 +44,7 @@ class SessionSpec:
     grace_secs: float
     limits: Limits = field(default_factory=Limits)
     network: bool = True
+    entrypoint: str | None = None
+    """What a container starts with instead of the runtime; ``argv[0]`` elsewhere."""
     secrets_env: dict[str, str] = field(default_factory=dict, repr=False)
     """Variables whose values are masked everywhere and never put into an argument list."""

@@ -1,0 +1,151 @@
+"""The PreToolUse hook: ``python -I -m coven.governance.hook --snapshot F --journal F --key HEX``.
+
+Reads one event on standard input. Exit 0 with nothing on standard output: the tool may run. Exit 2
+with a reason on standard error, and the same as JSON on standard output: it may not. Both
+harnesses understand that. Whatever goes wrong is exit 2. It needs no database and no network, and
+imports little, since it starts anew for every tool call.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coven.governance.actions import Action
+    from coven.governance.evaluate import Decision
+
+ALLOWED, BLOCKED = 0, 2
+
+DEADLINE_SECS = 5.0
+MAX_EVENT_BYTES = 4 * 2**20
+REASON_CHARS = 500
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Answer one event. Never raises."""
+    try:
+        signal.signal(signal.SIGALRM, _too_late)
+        signal.setitimer(signal.ITIMER_REAL, DEADLINE_SECS)
+        given = _options(sys.argv[1:] if arguments is None else arguments)
+        data = sys.stdin.buffer.read(MAX_EVENT_BYTES + 1)
+        refused = check(data, given["--snapshot"], given["--journal"], given["--key"], os.getcwd())  # noqa: PTH109 - pathlib costs time
+    except BaseException as error:  # noqa: BLE001 - whatever goes wrong refuses
+        refused = f"governance:unavailable: the hook failed ({type(error).__name__})"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return answer(refused)
+
+
+def check(data: bytes, snapshot: str, journal: str, key: str, cwd: str) -> str | None:
+    """Judge an event and write the verdict down; why it may not happen, or None. May raise."""
+    from coven.errors import GovernanceRefused
+    from coven.governance import hook_journal
+    from coven.governance.actions import MalformedAction, action_json
+    from coven.governance.bash import analyse
+    from coven.governance.evaluate import decide, refusal
+    from coven.governance.hook_event import read_event
+    from coven.governance.signing import PublicKeys
+    from coven.governance.snapshot import unseal
+    from coven.governance.world import this_machine
+
+    until = time.monotonic() + DEADLINE_SECS - 1
+    if len(data) > MAX_EVENT_BYTES:
+        return f"{MalformedAction.code}: the event has more than 4 MiB"
+    try:
+        with open(snapshot, "rb") as file:  # noqa: PTH123 - pathlib costs time
+            found = unseal(file.read(), PublicKeys([bytes.fromhex(key)]))
+    except GovernanceRefused as error:
+        return f"{getattr(error, 'code', 'governance:unavailable')}: {error}"
+    entry: dict[str, object] = {"epoch": found.epoch, "at": int(time.time() * 1000)}
+    verdicts: list[tuple[Action | None, Decision]] = []
+    try:
+        event = read_event(data, cwd)
+    except MalformedAction as error:
+        verdicts.append((None, refusal(error.code, str(error), found.epoch)))
+    else:
+        entry |= {"tool": event.tool, "tool_use_id": event.tool_use_id, "session": event.session}
+        world = this_machine(
+            partial(analyse, home=found.home, expand=partial(matching, cwd=event.cwd or cwd))
+        )
+        policy = found.policy(world)
+        scope = found.scope(event.cwd, event.tool_use_id)
+        for action in event.actions:
+            decision = decide(
+                lambda: policy, action, scope, world, expired=lambda: time.monotonic() > until
+            )
+            verdicts.append((action, decision))
+    entry["verdicts"] = [
+        {
+            "action": None if action is None else action_json(action),
+            "decision": decision.json(),
+            "matched": decision.matched_json(),
+        }
+        for action, decision in verdicts
+    ]
+    try:
+        hook_journal.append(journal, entry)
+    except hook_journal.JournalUnusable as error:
+        return f"governance:audit_unavailable: {error}"
+    blocking = [decision for _, decision in verdicts if decision.is_blocking]
+    if not blocking:
+        return None
+    order = {"refuse": 0, "ask": 0, "escalate": 1}
+    first = min(blocking, key=lambda one: (order.get(one.verdict.value, 0), one.rule_id or ""))
+    wait = " (a maintainer must approve this)" if first.verdict.value == "escalate" else ""
+    return f"{first.rule_id}: {first.reason}{wait}"
+
+
+def matching(pattern: str, cwd: str) -> list[str]:
+    """The paths that a pattern of a command stands for right now; too many are cut off by whoever
+    asks."""
+    import glob
+
+    hidden = islice(glob.iglob(pattern, root_dir=cwd, include_hidden=True), 1000)  # noqa: PTH207
+    return list(hidden)
+
+
+def answer(refused: str | None) -> int:
+    """Tell the harness, in both dialects at once."""
+    if refused is None:
+        return ALLOWED
+    import json
+
+    reason = " ".join(refused.split())[:REASON_CHARS]
+    output = {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+        }
+    }
+    try:
+        sys.stderr.write(reason + "\n")
+        sys.stdout.write(json.dumps(output) + "\n")
+        sys.stdout.flush()
+    except OSError:
+        return BLOCKED  # nobody listens; the exit code says it all
+    return BLOCKED
+
+
+def _options(arguments: Sequence[str]) -> dict[str, str]:
+    pairs = list(arguments)
+    if len(pairs) != 6:
+        raise ValueError("usage: --snapshot FILE --journal FILE --key HEX")
+    return dict(zip(pairs[::2], pairs[1::2], strict=True))
+
+
+def _too_late(_number: int, _frame: object) -> None:
+    """The deadline: no way back into code that may be stuck."""
+    os.write(2, b"governance:timeout: the rules took too long to ask; try again\n")
+    os._exit(BLOCKED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

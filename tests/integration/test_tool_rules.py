@@ -1,0 +1,192 @@
+"""Rules inside a real session: the hook is found, refuses, and its verdicts reach the chain."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import text
+
+from coven.clock import SystemClock
+from coven.contract.exit_codes import ProcessEnd
+from coven.errors import GovernanceRefused
+from coven.governance.wire import Seam
+from coven.redaction import Redactor
+from coven.services import Services
+from coven.store.engine import Store
+from tests.integration.runtime_kit import backend_named, python, spec_for
+from tests.ledger import look, put
+from tests.support.governance import Office, office
+from worker import tool_rules
+from worker.runtime.backend import Backend
+from worker.runtime.session import SessionSpec
+from worker.runtime.supervise import run_session
+from worker.tool_rules import ToolRules
+from worker.workspace.checkout import Workspace
+
+# A stand-in for a runtime: it reads its settings at the start as coven-code does, and asks the hook
+# before each of its "tools".
+HARNESS = """
+import json, os, subprocess, sys
+with open(os.path.join(os.environ["COVEN_CODE_HOME"], "settings.json")) as file:
+    [hook] = json.load(file)["config"]["hooks"]["PreToolUse"]
+for command in json.loads(sys.argv[1]):
+    event = {"event": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": command}}
+    asked = subprocess.run(["sh", "-c", hook["command"]], input=json.dumps(event).encode(),
+                           capture_output=True)
+    if asked.returncode == 0 and not asked.stdout:
+        subprocess.run(["bash", "-c", command])
+    else:
+        print("BLOCKED", asked.stderr.decode().strip(), flush=True)
+"""
+
+
+@dataclass
+class Session:
+    """A session with rules, in a backend."""
+
+    services: Services
+    desk: Office
+    rules: ToolRules
+    workspace: Workspace
+    spec: SessionSpec
+    backend: Backend
+    task_id: Any
+
+    def run(self, *commands: str) -> ProcessEnd:
+        spec = replace(self.spec, argv=(*python(HARNESS), json.dumps(commands)))
+        return run_session(
+            spec, self.backend, Seam(), SystemClock(), Redactor(), lambda: None, 30.0
+        )
+
+    def checks(self) -> list[tuple[str, str]]:
+        rows = self.desk.events("governance.check")
+        payloads = [json.loads(row["payload"]) for row in rows]
+        hooked = [one for one in payloads if one["point"] == "session.hook"]
+        return [(one["action"]["command"], one["decision"]["decision"]) for one in hooked]
+
+    def reconcile(self) -> str | None:
+        task = look(self.services.store, self.task_id)
+        return tool_rules.reconcile(self.services, self.rules, task)
+
+
+@pytest.fixture(params=["bubblewrap", "host"])
+def session(request: pytest.FixtureRequest, sqlite_store: Store, tmp_path: Path) -> Session:
+    store = sqlite_store
+    backend = backend_named(request.param)
+    desk = office(store, tmp_path)
+    desk.admin.add("X1", "filesystem_write", '{"glob":"/srv/**"}', "refuse", "not there")
+    desk.admin.add("X2", "bash", '{"argv_prefix":["git","push"]}', "escalate", "ask first")
+    desk.admin.add(
+        "X3", "filesystem_write", '{"glob_not_in":["${workspace}/**"]}', "refuse", "stay inside"
+    )
+    task_id = put(store)
+    folder = tmp_path / "attempt"
+    tree, home, out = folder / "tree", folder / "home", folder / "out"
+    for place in (tree, home / ".coven-code", out):
+        place.mkdir(parents=True)
+    workspace = cast(
+        Workspace,
+        type("W", (), {"attempt_dir": folder, "tree": tree, "home": home, "out_dir": out,
+                       "engine_home": home / ".coven-code"}),
+    )  # fmt: skip
+    services = Services(
+        settings=desk.settings, store=store, github=cast(Any, None), clock=SystemClock(),
+        seam=Seam(), bell=cast(Any, None), redactor=Redactor(["s3cret-word-of-this-test"]),
+        secret_key=b"k", rules=desk.gate,
+    )  # fmt: skip
+    rules = tool_rules.install(services, look(store, task_id), workspace)
+    assert rules is not None
+    spec = spec_for(tree, ("true",), writable=(tree, home, out))
+    env = {**spec.env, "HOME": str(home), "COVEN_CODE_HOME": str(home / ".coven-code")}
+    spec = rules.confine(replace(spec, env=env))
+    return Session(services, desk, rules, workspace, spec, backend, task_id)
+
+
+def test_a_session_is_stopped_at_its_rules_and_the_chain_knows(session: Session) -> None:
+    tool_rules.prove(session.services, session.rules, session.spec, session.backend)
+    end = session.run(
+        "echo allowed > file", "echo x > /srv/y", "g''it push origin main",
+        "echo s3cret-word-of-this-test", "cd .. && touch outside",
+    )  # fmt: skip
+    assert (session.workspace.tree / "file").read_text() == "allowed\n"
+    assert not (session.workspace.attempt_dir / "outside").exists()
+    assert end.stdout_tail.splitlines() == [
+        "BLOCKED X1: not there",
+        "BLOCKED X2: ask first (a maintainer must approve this)",
+        "s3cret-word-of-this-test",
+        "BLOCKED X3: stay inside",
+    ]
+    assert session.reconcile() is None
+    found = session.checks()
+    assert [verdict for _, verdict in found] == ["allow", "refuse", "escalate", "allow", "refuse"]
+    assert found[0][0] == "echo allowed > file"
+    assert "s3cret" not in found[3][0]
+    assert session.desk.proven().ok
+
+
+def test_policy_and_settings_can_not_be_changed_by_a_confined_session(session: Session) -> None:
+    if session.backend.name == "host":
+        pytest.skip("the host backend has no walls")
+    settings = session.workspace.engine_home / "settings.json"
+    before = (settings.read_bytes(), session.rules.hook.snapshot.read_bytes())
+    attack = f"echo > {settings}; rm -f {settings}; echo > {session.rules.hook.snapshot}"
+    argv = ("sh", "-c", attack)
+    run_session(
+        replace(session.spec, argv=argv),
+        session.backend, Seam(), SystemClock(), Redactor(), lambda: None, 30.0,
+    )  # fmt: skip
+    assert (settings.read_bytes(), session.rules.hook.snapshot.read_bytes()) == before
+
+
+@pytest.mark.parametrize("damage", ["snapshot", "journal", "program"])
+def test_no_session_starts_without_a_hook_that_refuses(session: Session, damage: str) -> None:
+    rules = session.rules
+    if damage == "snapshot":
+        rules.hook.snapshot.write_bytes(b"{}")
+    elif damage == "journal":
+        rules.hook.journal.write_bytes(b"")
+    else:
+        rules = replace(rules, hook=replace(rules.hook, python="/nowhere/python"))
+    with pytest.raises(GovernanceRefused, match="does not refuse"):
+        tool_rules.prove(session.services, rules, session.spec, session.backend)
+
+
+@pytest.mark.parametrize("damage", ["gone", "emptied", "cut", "link"])
+def test_a_journal_that_lost_something_is_on_record(session: Session, damage: str) -> None:
+    tool_rules.prove(session.services, session.rules, session.spec, session.backend)
+    session.run("true")
+    path = session.rules.hook.journal
+    data = path.read_bytes()
+    path.unlink()
+    if damage == "emptied":
+        path.write_bytes(data.split(b"\n")[0] + b"\n")
+    elif damage == "cut":
+        path.write_bytes(data[:-9])
+    elif damage == "link":
+        path.symlink_to("/etc/passwd")
+    problem = session.reconcile()
+    assert problem is not None
+    [row] = session.desk.events("governance.hook_incomplete")
+    assert json.loads(row["payload"])["problem"] == problem
+
+
+def test_without_rules_nothing_is_installed(session: Session) -> None:
+    services = replace(session.services, rules=None)
+    task = look(services.store, session.task_id)
+    assert tool_rules.install(services, task, session.workspace) is None
+
+
+def test_a_policy_that_is_not_in_force_starts_nothing(session: Session) -> None:
+    with session.services.store.write("test") as tx:
+        from sqlalchemy import text
+
+        tx.execute(
+            text("UPDATE governance_rules SET enabled = :off WHERE id = 'X1'"), {"off": False}
+        )
+    task = look(session.services.store, session.task_id)
+    with pytest.raises(GovernanceRefused):
+        tool_rules.install(session.services, task, session.workspace)

@@ -1,0 +1,208 @@
+"""The rules inside a session: policy, hook and journal go in, verdicts come out on record.
+
+The session reaches no database. It gets a signed snapshot of the policy and a hook that judges each
+tool call by it (:mod:`coven.governance.hook`); the worker proves before the session that the hook
+refuses, and takes its verdicts into the audit chain afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from coven.errors import GovernanceRefused
+from coven.governance import hook_journal, snapshot
+from coven.governance.audit import Event, redacted
+from coven.governance.context import Acting
+from coven.governance.engine import templates_of
+from coven.governance.gate import CHECK, RulesGate
+from coven.governance.hook_journal import Reading
+from coven.governance.hook_settings import Hook, code_folders
+from coven.governance.wire import governed_make_dir, governed_write
+from coven.services import Services
+from coven.store.tasks import Task
+from worker.runtime.backend import Backend
+from worker.runtime.session import SessionSpec
+from worker.runtime.supervise import run_session
+from worker.workspace.checkout import Workspace
+
+CANARY_SECS = 30.0
+REFUSED = 2
+INCOMPLETE = "governance.hook_incomplete"
+_CANARY_CALLS = 2
+"""How many calls the canary itself writes down."""
+_ROWS_AT_ONCE = 200
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ToolRules:
+    """What one session got, and how to read what it left."""
+
+    gate: RulesGate
+    hook: Hook
+    session: str
+    readable: tuple[Path, ...]
+    writable: tuple[Path, ...]
+
+    def confine(self, spec: SessionSpec) -> SessionSpec:
+        """The session with the hook's files in sight: policy and settings can't be changed."""
+        return replace(
+            spec,
+            readable=(*spec.readable, *self.readable),
+            writable=(*spec.writable, *self.writable),
+        )
+
+
+def install(services: Services, task: Task, workspace: Workspace) -> ToolRules | None:
+    """Write policy, journal and settings; None while the rules are switched off.
+
+    Raises ``GovernanceRefused`` when no policy is in force, ``OSError``.
+    """
+    gate = services.rules
+    if gate is None:
+        return None
+    own = (str(workspace.tree), str(workspace.home), str(workspace.out_dir))
+    templates = dict(templates_of(services.settings).values)
+    # A session's workspace is its own attempt, and nothing of the server's state is its business.
+    templates |= {"workspace": own, "state_dir": own}
+    sealed = snapshot.seal(
+        snapshot.of_policy(
+            gate.engine.policy(),
+            namespace=_acting(task).namespace,
+            task_id=task.id,
+            workspace=str(workspace.tree),
+            home=str(workspace.home),
+            templates=templates,
+        ),
+        gate.recorder.signer,
+    )
+    folder = workspace.attempt_dir / "rules"
+    journal = folder / "journal"
+    session = secrets.token_hex(16)
+    hook = Hook(folder / "policy.json", journal / "verdicts", gate.recorder.signer.public)
+    claude = workspace.home / ".claude"
+    settings = (workspace.engine_home / "settings.json", claude / "settings.json")
+    for place in (folder, journal, claude):
+        governed_make_dir(services.seam, place, point="rules.folder")
+    for path, data in (
+        (hook.snapshot, sealed),
+        (hook.journal, hook_journal.opening(session)),
+        (settings[0], hook.coven_code),
+        (settings[1], hook.claude_code),
+    ):
+        governed_write(services.seam, path, data, point="rules.write")
+    return ToolRules(gate, hook, session, (hook.snapshot, *settings, *code_folders()), (journal,))
+
+
+def prove(services: Services, rules: ToolRules, spec: SessionSpec, backend: Backend) -> None:
+    """Ask the hook, confined like the session, about a tool that it must refuse.
+
+    Raises ``GovernanceRefused`` when it does not: then no session may start.
+    """
+    end = run_session(
+        replace(
+            spec,
+            argv=("/bin/sh", "-c", rules.hook.canary),
+            entrypoint="/bin/sh",
+            timeout_secs=CANARY_SECS,
+            secrets_env={},
+        ),
+        backend,
+        services.seam,
+        services.clock,
+        services.redactor,
+        lambda: None,
+        1.0,
+    )
+    if end.exit_code == REFUSED:
+        return
+    seen = end.spawn_error or end.stderr_tail.strip()[-300:] or f"exit {end.exit_code}"
+    raise GovernanceRefused(
+        f"governance:unavailable: the hook does not refuse in a session ({seen}); see that "
+        f"{rules.hook.python} can run there",
+        public="The rules can't be enforced inside a session at the moment, so none starts.",
+    )
+
+
+def reconcile(services: Services, rules: ToolRules, task: Task) -> str | None:
+    """Take the session's verdicts into the audit chain; what is wrong with them, or None.
+
+    Raises ``GovernanceRefused`` when they can't be written down.
+    """
+    reading = _read(rules)
+    calls = reading.entries[_CANARY_CALLS:]
+    events = [event for call in calls for event in _events(services, task, call)]
+    if reading.problem is not None:
+        facts = {"problem": reading.problem, "calls": len(calls)}
+        events.append(_event(services, task, INCOMPLETE, facts))
+        _log.error("verdicts_incomplete", why=reading.problem, calls=len(calls))
+    for start in range(0, len(events), _ROWS_AT_ONCE):
+        batch = events[start : start + _ROWS_AT_ONCE]
+        rules.gate.recorder.commit(batch, services.clock.now())
+    return reading.problem
+
+
+def _acting(task: Task) -> Acting:
+    """Whose tool calls they are: by the task's record, whatever the session says."""
+    return Acting(
+        installation=task.installation_id,
+        repo_id=task.repo_id,
+        repo=str(task.repo),
+        familiar=task.familiar_id,
+        task_id=task.id,
+    )
+
+
+def _read(rules: ToolRules) -> Reading:
+    try:
+        handle = os.open(rules.hook.journal, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return Reading(problem="the journal is gone")
+    with os.fdopen(handle, "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_size > 2 * hook_journal.MAX_BYTES:
+            return Reading(problem="the journal is no file of ours")
+        reading = hook_journal.read(file.read(), rules.session)
+    if reading.problem is None and len(reading.entries) < _CANARY_CALLS:
+        return replace(reading, problem="the journal lost its beginning")
+    return reading
+
+
+def _events(services: Services, task: Task, call: Mapping[str, Any]) -> list[Event]:
+    found = []
+    verdicts = call.get("verdicts")
+    for verdict in verdicts if isinstance(verdicts, list) else ():
+        if isinstance(verdict, dict):
+            payload = {
+                "action": verdict.get("action") or {"kind": "malformed"},
+                "decision": verdict.get("decision"),
+                "matched": verdict.get("matched"),
+                "policy_epoch": call.get("epoch"),
+                "origin": "tool",
+                "namespace": _acting(task).namespace,
+                "point": "session.hook",
+                "tool": call.get("tool"),
+            }
+            found.append(_event(services, task, CHECK, payload))
+    return found
+
+
+def _event(services: Services, task: Task, event_type: str, payload: Mapping[str, Any]) -> Event:
+    return Event(
+        event_type,
+        redacted(services.redactor, payload),
+        _acting(task).agent,
+        task.id,
+        task.installation_id,
+        f"D-{uuid.uuid4().hex}",
+    )
