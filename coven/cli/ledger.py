@@ -8,8 +8,7 @@ from datetime import datetime
 from sqlalchemy import select, union
 
 from coven.store import attempts as attempt_ledger
-from coven.store import deliveries as delivery_ledger
-from coven.store import ending
+from coven.store import ending, listing, sweeps
 from coven.store import surfaces as surface_ledger
 from coven.store import tasks as task_ledger
 from coven.store.attempts import Attempt
@@ -17,7 +16,7 @@ from coven.store.deliveries import Delivery
 from coven.store.ending import Cancel
 from coven.store.engine import Tx
 from coven.store.surfaces import Surface
-from coven.store.tables import deliveries, tasks
+from coven.store.tables import tasks
 from coven.store.tables_memory import memory_entries, memory_revocations
 from coven.store.tasks import Task
 from coven.values import InstallationId, TaskState
@@ -36,15 +35,10 @@ class Story:
 
 def list_tasks(tx: Tx, installation: int | None, state: TaskState | None, limit: int) -> list[Task]:
     """The newest tasks."""
-    query = select(tasks.c.installation_id, tasks.c.id).order_by(tasks.c.seq.desc()).limit(limit)
-    if installation is not None:
-        query = query.where(tasks.c.installation_id == installation)
-    if state is not None:
-        query = query.where(tasks.c.state == state)
-    found = [
-        task_ledger.get(InstallationId(owner), tx, task_id) for owner, task_id in tx.execute(query)
-    ]
-    return [task for task in found if task is not None]
+    want = listing.TasksWanted(state=state)
+    if installation is None:
+        return sweeps.tasks_page(tx, want, limit)
+    return listing.tasks_page(InstallationId(installation), tx, want, limit)
 
 
 def find_tasks(tx: Tx, start: str, limit: int = 5) -> list[Task]:
@@ -80,16 +74,10 @@ def list_deliveries(
     tx: Tx, installation: int | None, routing: str | None, limit: int
 ) -> list[Delivery]:
     """The newest deliveries; ``routing`` is the beginning of theirs (``rejected``, ``task:``)."""
-    query = (
-        select(*(deliveries.c[name] for name in Delivery.__dataclass_fields__))
-        .order_by(deliveries.c.received_at.desc())
-        .limit(limit)
-    )
-    if installation is not None:
-        query = query.where(deliveries.c.installation_id == installation)
-    if routing is not None:
-        query = query.where(deliveries.c.routing.startswith(routing, autoescape=True))
-    return [delivery_ledger.Delivery(**row._mapping) for row in tx.execute(query)]
+    want = listing.DeliveriesWanted(routing=routing)
+    if installation is None:
+        return sweeps.deliveries_page(tx, want, limit)
+    return listing.deliveries_page(InstallationId(installation), tx, want, limit)
 
 
 def is_task_id_start(text: str) -> bool:

@@ -247,8 +247,13 @@ def test_many_wrong_tokens_are_slowed_down_and_good_ones_are_not(api: Api) -> No
     slowed = api.get("/tasks", "cvn_wrong")
     assert (slowed.status_code, slowed.json["error"]) == (429, "too_many_failures")
     assert slowed.headers["Retry-After"] == "60"
+    well_formed = values.mint().secret
+    assert api.get("/tasks", well_formed).status_code == 429
     assert api.get("/tasks", api.reader()).status_code == 200
+    assert api.get("/tasks", api.token(TENANT)).status_code == 200, "one never seen before too"
+    assert api.get("/tasks", SERVICE).status_code == 429, "could be guessed, so it waits"
     api.clock.advance(60)
+    assert api.get("/tasks", SERVICE).status_code == 200
     assert api.get("/tasks", "cvn_wrong").status_code == 401
 
 

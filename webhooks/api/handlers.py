@@ -206,11 +206,12 @@ def capabilities_of(settings: Settings) -> dict[str, dict[str, bool | int | str 
     return {
         "api": {"mode": settings.api.mode, "tenant_isolation": True, "audited": True},
         "memory": {
-            "enabled": memory.enabled and (hosted or memory.self_hosted),
+            "enabled": (hosted or memory.self_hosted)
+            and (memory.enabled or any(each.enabled for each in memory.repos.values())),
             "approval_required": memory.approval_required,
             "retention_days": memory.retention_days,
         },
-        "governance": {"enabled": settings.governance.enabled},
+        "governance": {"enabled": settings.governance.active, "mode": settings.governance.mode},
         "sessions": {
             "backend": settings.worker.backend,
             "profile": settings.worker.profile,

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
+from coven import memory_shown
 from coven.memory.book import (
     Activity,
     Decided,
@@ -244,6 +245,8 @@ def revoke_memory(call: Call[Any, RevokeBody]) -> Outcome:
     services = call.services
     done = book.revoke(tenant, call.tx, target, _person(call), services.clock.now(), repo_id=reach)
     _raise_if(done, "key" if body.key is not None else "prefix")
+    ended = [book.entry(tenant, call.tx, entry_id) for entry_id in done.entries]
+    _show_anew(call, *ended)
     return Outcome(
         RevokeAnswer(revoked=str(done.target), entries=list(done.entries), fresh=done.fresh),
         rows=len(done.entries),
@@ -279,8 +282,16 @@ def _decide(call: Call[Any, DecideBody], *, approve: bool) -> Outcome:
     )
     _raise_if(done, "text_hash")
     assert done.entry is not None
+    _show_anew(call, done.entry)
     said = DecideAnswer(id=done.entry.id, state=done.entry.state, fresh=done.fresh)
     return Outcome(said, rows=1, target=done.entry.id)
+
+
+def _show_anew(call: Call[Any, Any], *changed: Entry | None) -> None:
+    """What GitHub shows of these entries; the publisher's next sweep writes it."""
+    entries = [each for each in changed if each is not None]
+    services = call.services
+    memory_shown.refresh(services.settings, call.tx, entries, services.clock.now())
 
 
 def memory_item(each: Entry) -> MemoryItem:

@@ -17,7 +17,7 @@ import structlog
 from pydantic import BaseModel
 from werkzeug.http import parse_etags
 
-from coven.api_tokens import digest_of
+from coven.api_tokens import digest_of, id_of
 from coven.errors import StoreUnavailable
 from coven.services import Services
 from coven.store.engine import Tx
@@ -117,20 +117,17 @@ class Api:
             secret, missing = None, error
         digest = digest_of(secret) if secret is not None else None
         wait = self._failures.wait_secs(asked.address, digest)
-        if wait:
-            raise Problem(
-                429,
-                "too_many_failures",
-                f"too many refused tokens from this address; wait {wait} s",
-                headers={"Retry-After": str(wait)},
-            )
+        # A token of the ledger can't be guessed, so looking it up is right even then: whoever
+        # shares an address with an attacker, behind a proxy, is not locked out.
+        if wait and (secret is None or id_of(secret) is None):
+            raise _slow_down(wait)
         try:
             if secret is None or digest is None:
                 raise missing or Unauthorized("send a token")
             caller = self.tokens.caller(secret, self._services.clock.now())
         except Unauthorized as error:
             self._failures.failed(asked.address, digest)
-            raise unauthorized(str(error)) from None
+            raise (_slow_down(wait) if wait else unauthorized(str(error))) from None
         self._failures.passed(digest)
         if not caller.may(operation.scope):
             raise Problem(
@@ -234,6 +231,15 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(bare).is_loopback
     except ValueError:
         return False
+
+
+def _slow_down(wait_secs: int) -> Problem:
+    return Problem(
+        429,
+        "too_many_failures",
+        f"too many refused tokens from this address; wait {wait_secs} s",
+        headers={"Retry-After": str(wait_secs)},
+    )
 
 
 def _without_port(host: str) -> str:
