@@ -45,6 +45,14 @@ def voice_of(settings: Settings, familiar: Familiar, task: Task) -> Voice:
     return Voice(familiar.display_name, familiar.handle, url)
 
 
+def familiar_of(settings: Settings, task: Task) -> Familiar:
+    """The task's familiar, or a nameless one when it was taken out of the configuration."""
+    known = settings.familiar(task.familiar_id)
+    return known or Familiar(
+        id=task.familiar_id, display_name=task.familiar_id, bot_username=task.familiar_id
+    )
+
+
 def work_of(task: Task) -> Work:
     """What this task is about, for the texts."""
     return Work(task.verb, task.thread, task.is_pull, task.title, task.head_sha)

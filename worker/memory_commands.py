@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
+from coven import memory_shown
 from coven import texts_memory as texts
 from coven.markdown import clean
 from coven.memory.book import (
@@ -35,7 +36,6 @@ from coven.store import book, surfaces, tasks
 from coven.store.engine import Tx
 from coven.store.tasks import Task
 from coven.values import RepoId, SurfaceKind, TaskId, TrustScope
-from worker import memory_shown
 from worker.decisions import (
     Command,
     Handler,
@@ -229,7 +229,7 @@ def memory(command: Command, tx: Tx) -> Said:
         more=len(usable) >= LISTED,
         enabled=memory_enabled(services.settings, task.repo),
         public=command.public,
-        pages=memory_shown.pages_of(services, task),
+        pages=memory_shown.pages_of(services.settings, task),
     )
     return Said(body, good=True)
 
@@ -263,7 +263,7 @@ def clicked(command: Command, tx: Tx) -> Said:
         own = decided.refused is Refusal.OWN_CHANGE
         why = texts.OWN_BUTTON if own else texts.STALE_BUTTON
     note = texts.clicked_in_vain(command.by.login, why)
-    changed = memory_shown.of_tasks(command.services, tx, [parent], note)
+    changed = memory_shown.of_tasks(settings, tx, [parent], command.now, note)
     return Said(None, good=False, ring=changed)
 
 
@@ -298,7 +298,7 @@ def run(services: Services, task: Task, familiar: Familiar) -> None:
 
 def _shown_anew(command: Command, tx: Tx, *changed: Entry | None) -> list[TaskId]:
     entries = [entry for entry in changed if entry is not None]
-    return memory_shown.refresh(command.services, tx, entries)
+    return memory_shown.refresh(command.services.settings, tx, entries, command.now)
 
 
 def _own(command: Command, key: MemoryKey, text: str) -> NewEntry:

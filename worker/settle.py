@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from coven import memory_shown
 from coven.errors import LeaseLost
 from coven.publication import CommentState
 from coven.services import Services
@@ -20,7 +21,7 @@ from coven.store.tasks import Ending, Task
 from coven.surfacing import Surfacing
 from coven.values import Conclusion, Lane, TaskId, TaskState
 from coven.waiting import APPROVAL_PATIENCE, WAITING_FOR_APPROVAL
-from worker import memory_shown, reactions, show
+from worker import reactions, show
 from worker.memory import MemoryReport, keep_report, note_report
 from worker.retry import jitter, next_attempt_at
 
@@ -68,7 +69,7 @@ def finish_in(
         raise LeaseLost(f"task {task.id} is not ours any more")
     attempts.finish(task.installation_id, tx, task.id, token, now, attempt)
     if ended.lane is not Lane.CONTROL:
-        wanted = memory_shown.completed(services, tx, ended, wanted)
+        wanted = memory_shown.completed(services.settings, tx, ended, wanted)
     show.desire_all(tx, ended, [*wanted, *reactions.final(tx, ended, good=good)], now)
     return ended
 

@@ -17,16 +17,15 @@ from coven.store import surfaces
 from coven.store.engine import Tx
 from coven.store.surfaces import Surface
 from coven.store.tasks import Task
-from coven.surfacing import Surfacing, check_run, status_comment, voice_of, work_of
+from coven.surfacing import (
+    Surfacing,
+    check_run,
+    status_comment,
+    voice_of,
+    work_of,
+)
+from coven.surfacing import familiar_of as familiar_of
 from coven.values import Conclusion, SurfaceKind
-
-
-def familiar_of(settings: Settings, task: Task) -> Familiar:
-    """The task's familiar, or a nameless one when it was taken out of the configuration."""
-    known = settings.familiar(task.familiar_id)
-    return known or Familiar(
-        id=task.familiar_id, display_name=task.familiar_id, bot_username=task.familiar_id
-    )
 
 
 def queued(settings: Settings, task: Task, familiar: Familiar) -> list[Surfacing]:

@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from coven import memory_shown
 from coven.cli import exits, ledger
 from coven.cli.context import ConfigOption, JsonOption, opened_store
 from coven.cli.output import complain, plain, show_json, show_pairs, show_table
@@ -188,7 +189,7 @@ def revoke(
     with opened_store(config) as store, store.write("cli.memory") as tx:
         done = _of(
             [
-                book.revoke(tenant, tx, target, _operator(), SystemClock().now(), why=why)
+                _revoked(tx, tenant, target, why, config)
                 for tenant in _tenants_of(tx, installation, target)
             ]
         )
@@ -239,11 +240,25 @@ def redact(
         entry = _one(tx, entry_id)
         now = SystemClock().now()
         done = book.redact(entry.installation_id, tx, entry.id, _operator(), now)
+        if done.entry is not None:
+            # Also where it was cited: the text must go from there too.
+            memory_shown.refresh(load_settings(config), tx, [done.entry], now, everywhere=True)
     _answer(entry_id, done, "has no text any more", as_json)
 
 
+def _revoked(
+    tx: Tx, tenant: InstallationId, target: str, why: str | None, config: Path | None
+) -> Revoked:
+    now = SystemClock().now()
+    done = book.revoke(tenant, tx, target, _operator(), now, why=why)
+    ended = [entry for each in done.entries if (entry := book.entry(tenant, tx, each)) is not None]
+    memory_shown.refresh(load_settings(config), tx, ended, now)
+    return done
+
+
 def _decide(entry_id: str, approve: bool, config: Path | None, as_json: bool) -> None:
-    days = load_settings(config).memory.retention_days
+    settings, now = load_settings(config), SystemClock().now()
+    days = settings.memory.retention_days
     with opened_store(config) as store, store.write("cli.memory") as tx:
         entry = _one(tx, entry_id)
         done = book.decide(
@@ -253,9 +268,11 @@ def _decide(entry_id: str, approve: bool, config: Path | None, as_json: bool) ->
             approve,
             _operator(),
             entry.text_hash,
-            SystemClock().now(),
+            now,
             keep=timedelta(days=days) if days is not None else None,
         )
+        if done.entry is not None:
+            memory_shown.refresh(settings, tx, [done.entry], now)
     _answer(entry_id, done, "is approved" if approve else "is rejected", as_json)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 
 from coven import texts_memory as texts
@@ -23,15 +24,14 @@ from coven.publication import (
     check_run_subject,
     status_comment_subject,
 )
-from coven.services import Services
+from coven.settings.models import Settings
 from coven.store import book, surfaces, tasks
 from coven.store.engine import Tx
 from coven.store.surfaces import Surface
 from coven.store.tasks import Task
-from coven.surfacing import Surfacing, voice_of
+from coven.surfacing import Surfacing, familiar_of, voice_of
 from coven.texts_memory import Cited, MemoryView, Pages
 from coven.values import LIVE_STATES, SurfaceKind, TaskId
-from worker import show
 
 LOOK_BACK = 30
 """Tasks of a thread whose proposals stand on it."""
@@ -41,16 +41,16 @@ IN_COMMENT, IN_CHECK = 5, 20
 """Citations that are listed."""
 
 
-def pages_of(services: Services, task: Task) -> Pages:
+def pages_of(settings: Settings, task: Task) -> Pages:
     """Where entries have a page of their own."""
-    base = services.settings.server.public_url
+    base = settings.server.public_url
     if not base:
         return texts.no_pages
     root = f"{base.rstrip('/')}/ops/memory/{task.installation_id}"
     return lambda entry_id: f"{root}/{entry_id}"
 
 
-def view_of(services: Services, tx: Tx, task: Task) -> MemoryView:
+def view_of(settings: Settings, tx: Tx, task: Task) -> MemoryView:
     """What one piece of work was given, used and proposed."""
     supplied = _entries(tx, task, "supplied")
     used = _entries(tx, task, "read")
@@ -58,7 +58,7 @@ def view_of(services: Services, tx: Tx, task: Task) -> MemoryView:
     unknown = book.of_task(
         task.installation_id, tx, task.id, ops=("read",), outcome="unknown", limit=IN_CHECK + 1
     )
-    base = services.settings.server.public_url
+    base = settings.server.public_url
     return MemoryView(
         pending=[each for each in proposed.values() if each.state is EntryState.PENDING],
         decided=[each for each in proposed.values() if each.state is not EntryState.PENDING],
@@ -90,31 +90,44 @@ def pending_on_thread(tx: Tx, task: Task) -> list[Entry]:
 
 
 def completed(
-    services: Services, tx: Tx, task: Task, wanted: Iterable[Surfacing]
+    settings: Settings, tx: Tx, task: Task, wanted: Iterable[Surfacing]
 ) -> list[Surfacing]:
     """The surfaces of ended work, with what the book says about it. After the book was written."""
-    page = _Page(services, tx, task)
+    page = _Page(settings, tx, task)
     return [replace(each, content=page.filled(each.content)) for each in wanted]
 
 
-def refresh(services: Services, tx: Tx, entries: Sequence[Entry]) -> list[TaskId]:
+def refresh(
+    settings: Settings,
+    tx: Tx,
+    entries: Iterable[Entry],
+    now: datetime,
+    *,
+    everywhere: bool = False,
+) -> list[TaskId]:
     """Show anew what stands of these entries; returns the tasks whose surfaces have changed.
 
     On the Check Run and the pull request of the work that proposed it, and on the status comment
-    of its thread.
+    of its thread; ``everywhere`` also where it was cited. Whoever changes the book calls it in the
+    same transaction; the publisher does the rest.
     """
     sources: dict[TaskId, Task] = {}
+    ops = () if everywhere else ("proposed",)
     for entry in entries:
-        for line in book.tasks_of(entry.installation_id, tx, entry.id, ops=("proposed",)):
+        for line in book.tasks_of(entry.installation_id, tx, entry.id, ops=ops):
             if line.task_id not in sources:
                 found = tasks.get(entry.installation_id, tx, line.task_id)
                 if found is not None:
                     sources[found.id] = found
-    return of_tasks(services, tx, list(sources.values()))
+    return of_tasks(settings, tx, list(sources.values()), now)
 
 
 def of_tasks(
-    services: Services, tx: Tx, sources: Sequence[Task], note: str | None = None
+    settings: Settings,
+    tx: Tx,
+    sources: Sequence[Task],
+    now: datetime,
+    note: str | None = None,
 ) -> list[TaskId]:
     """:func:`refresh` for work that is known. ``note`` is said there too."""
     owners: dict[int, tuple[Surface, Task]] = {}
@@ -125,7 +138,7 @@ def of_tasks(
             if owner is not None and owner.state not in LIVE_STATES:
                 owners[surface.id] = surface, owner
     for surface, owner in owners.values():
-        page = _Page(services, tx, owner, note, again=True)
+        page = _Page(settings, tx, owner, note, again=True)
         content = page.filled(_MODELS[surface.kind].model_validate(surface.desired))
         surfaces.desire(
             owner.installation_id,
@@ -134,7 +147,7 @@ def of_tasks(
             surface.kind,
             surface.subject,
             content.model_dump(mode="json"),
-            services.clock.now(),
+            now,
         )
     return list(dict.fromkeys(owner.id for _, owner in owners.values()))
 
@@ -166,7 +179,7 @@ def _surfaces(tx: Tx, source: Task) -> list[Surface]:
 class _Page:
     """What the book says about one piece of work, read once for all its surfaces."""
 
-    services: Services
+    settings: Settings
     tx: Tx
     task: Task
     note: str | None = None
@@ -203,9 +216,8 @@ class _Page:
 
     @cached_property
     def _view(self) -> MemoryView:
-        return replace(view_of(self.services, self.tx, self.task), note=self.note)
+        return replace(view_of(self.settings, self.tx, self.task), note=self.note)
 
     def _section(self, view: MemoryView) -> str | None:
-        settings, task = self.services.settings, self.task
-        voice = voice_of(settings, show.familiar_of(settings, task), task)
-        return texts.section(voice, view, pages_of(self.services, task))
+        voice = voice_of(self.settings, familiar_of(self.settings, self.task), self.task)
+        return texts.section(voice, view, pages_of(self.settings, self.task))
