@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from coven.governance import file_rules, request_rules, spawn
 from coven.governance.actions import (
@@ -11,9 +11,11 @@ from coven.governance.actions import (
     FilesystemWrite,
     MalformedAction,
     NetworkRequest,
+    Op,
     ProcessSpawn,
 )
 from coven.governance.matchers import BashFacts, Derived
+from coven.governance.paths import Segments, lexical
 from coven.governance.rules import Facts
 from coven.governance.shell_rules import ShellFacts
 from coven.governance.world import Scope, World
@@ -62,12 +64,30 @@ def all_facts(
 
 
 def _caused(known: BashFacts, cwd: str | None, *, guess: bool) -> Iterator[Derived]:
+    links = _links(known)
     for derived in known.derived:
-        action = derived.action
-        if cwd is not None and isinstance(action, FilesystemWrite) and action.dir_fd_root is None:
-            action = FilesystemWrite(action.path, action.op, action.byte_estimate, cwd)
+        action, unknown = derived.action, derived.unknown
+        if isinstance(action, FilesystemWrite):
+            if links and action.op is not Op.SYMLINK and _behind(action.path, links):
+                unknown |= {"path"}
+            if cwd is not None and action.dir_fd_root is None:
+                action = FilesystemWrite(action.path, action.op, action.byte_estimate, cwd)
         elif cwd is not None and isinstance(action, ProcessSpawn) and action.cwd is None:
             action = ProcessSpawn(action.binary, action.args, cwd, action.resolved)
-        yield Derived(action, derived.unknown)
+        yield Derived(action, unknown)
     if guess and known.unanalysable is not None:
         yield from _ANYTHING
+
+
+def _links(known: BashFacts) -> list[Segments]:
+    """The links that a command makes: what it writes through them can't be known beforehand."""
+    return [
+        lexical(derived.action.path)
+        for derived in known.derived
+        if isinstance(derived.action, FilesystemWrite) and derived.action.op is Op.SYMLINK
+    ]
+
+
+def _behind(path: str, links: Sequence[Segments]) -> bool:
+    segments = lexical(path)
+    return any(segments[: len(link)] == link for link in links)

@@ -23,7 +23,10 @@ View: TypeAlias = "tuple[str, str]"
 """A folder as a session sees it, and where it is on this machine."""
 
 _PROC = re.compile(r"/proc/(?:self|thread-self|[0-9]+)(?:/task/[0-9]+)?/(root|cwd)(?=/|\Z)")
-_DESCRIPTOR = re.compile(r"/dev/(?:fd/[0-9]+|stdin|stdout|stderr|null|zero|full|tty)")
+_DESCRIPTOR = re.compile(
+    r"/dev/(?:fd/[0-9]+|stdin|stdout|stderr|null|zero|full|tty)|/proc/(?:self|thread-self)/fd/[0-9]+"
+)
+_HANDLE = re.compile(r"(?:/dev|/proc/(?:self|thread-self|[0-9]+)(?:/task/[0-9]+)?)/fd(?:/|\Z)")
 
 
 class PathUnclear(ValueError):
@@ -50,6 +53,8 @@ def places(path: str, base: str | None, physical: Physical, views: Sequence[View
     written = lexical(joined)
     if _DESCRIPTOR.fullmatch(re.sub("/+", "/", joined)):
         return Places((), (), device=True)
+    if _HANDLE.match(text_of(written)):
+        raise PathUnclear("where an open handle leads can't be seen")
     hosted = _hosted(joined, views)
     unrooted = _unrooted(hosted, base)
     found = [lexical(unrooted), lexical(_real(unrooted, physical))]

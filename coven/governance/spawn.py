@@ -166,7 +166,8 @@ def _some_program(about: tuple[Condition[Program], ...]) -> Condition[SpawnFacts
 
 
 def _named(values: Sequence[str]) -> Condition[Program]:
-    wanted = frozenset(values)
+    names = (value.casefold() for value in values if "/" not in value)
+    wanted = frozenset((*values, *names))
 
     def condition(program: Program) -> Finding:
         if program.argv[0] is None:

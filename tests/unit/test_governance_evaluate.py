@@ -15,6 +15,7 @@ from coven.governance.actions import (
     FilesystemWrite,
     Kind,
     NetworkRequest,
+    Op,
     ProcessSpawn,
 )
 from coven.governance.evaluate import DEFAULT, Decision, decide
@@ -199,6 +200,16 @@ def test_derived_actions_meet_the_rules_of_their_kind(
 def test_derived_writes_start_where_the_command_does() -> None:
     facts = BashFacts("x", derived=(Derived(FilesystemWrite("x")),))
     assert judged([NO_TMP], Bash("x", "/tmp"), facts).rule_id == "T"
+
+
+@pytest.mark.parametrize(
+    ("path", "caught"),
+    [("l", True), ("l/x", True), ("./l/../l/x", True), ("lx", False), ("x", False)],
+)
+def test_writing_through_a_link_of_the_same_command_is_not_known(path: str, caught: bool) -> None:
+    writes = FilesystemWrite("l", Op.SYMLINK), FilesystemWrite(path, Op.CREATE)
+    facts = BashFacts("x", derived=tuple(Derived(write) for write in writes))
+    assert (judged([NO_TMP], Bash("x", "/ws"), facts).rule_id == "T") is caught
 
 
 @pytest.mark.parametrize("known", [NO_TMP, NO_CARGO, NO_EVIL], ids=lambda rule: rule.id)
