@@ -112,7 +112,7 @@ _TABLE = (
         "check_run",
         {
             "rerequested": "the same work again, as a new task with its own Check Run",
-            "requested_action": "*Fix this*, *Go deeper*",
+            "requested_action": "*Fix this*, *Go deeper*, *Remember this*",
         },
         Sent.SUBSCRIBED,
         "Checks",
