@@ -10,8 +10,9 @@ from gunicorn.arbiter import Arbiter  # type: ignore[import-untyped]
 from coven import telemetry
 from coven.bell import CeleryBell
 from coven.bootstrap import build_services
+from coven.embedded import broker_url
 from coven.errors import CovenError
-from coven.governance import engine
+from coven.governance import backstop, engine
 from coven.settings.loader import load_settings
 from webhooks.app import ReadyCheck, create_app
 
@@ -31,6 +32,7 @@ def app_from_environment() -> Flask:
     telemetry.configure(
         settings.logging.format, settings.logging.level, services.redactor, process="web"
     )
+    backstop.install(backstop.addresses_of(broker_url(settings)))
     ready: dict[str, ReadyCheck] = {}
     if isinstance(services.bell, CeleryBell):
         ready["broker"] = services.bell.answers

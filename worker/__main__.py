@@ -13,6 +13,7 @@ from celery import signals
 from coven.bootstrap import build_services
 from coven.embedded import broker_url
 from coven.errors import CovenError, Retry
+from coven.governance import backstop
 from coven.queues import CONTROL, PUBLISH, SESSIONS, UPKEEP
 from coven.redaction import Redactor
 from coven.settings.loader import load_settings
@@ -47,6 +48,7 @@ def main(argv: list[str]) -> int:
     configure(
         settings.logging.format, settings.logging.level, services.redactor, process=options.role
     )
+    backstop.install(backstop.addresses_of(broker_url(settings)))
     app = create_worker(services, broker_url(settings))
     if options.role == "beat":
         app.Beat(loglevel="WARNING", quiet=True).run()

@@ -12,14 +12,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Sequence
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from coven.governance.wire import is_governed
 
 SPAWNS = frozenset({"subprocess.Popen", "os.posix_spawn", "os.spawn", "os.exec", "os.system"})
 CONNECTS = frozenset({"socket.connect", "socket.sendto"})
 
-Address = str | tuple[str, int]
-"""The path of a Unix socket, or host and port."""
+Address = str | int
+"""The path of a Unix socket, or a port on any host (a name may resolve to another host today)."""
 
 
 class Ungoverned(PermissionError):
@@ -43,9 +44,15 @@ class Backstop:
     def _is_allowed(self, address: Any) -> bool:
         if isinstance(address, bytes):
             address = address.decode("utf-8", "surrogateescape")
-        if isinstance(address, tuple):
-            address = tuple(address[:2])
-        return address in self._allowed
+        return (address[1] if isinstance(address, tuple) else address) in self._allowed
+
+
+def addresses_of(broker: str) -> tuple[Address, ...]:
+    """What a process must reach that is no effect: its broker, by URL. Pure."""
+    parts = urlsplit(broker)
+    if parts.scheme.endswith("socket") or parts.scheme == "unix":
+        return (unquote(parts.path),)
+    return (parts.port or 6379,)
 
 
 def install(allowed: Collection[Address] = ()) -> None:
