@@ -41,10 +41,9 @@ def supply(
 
     The repository's own come before the shared ones; among each, turns are taken between the
     newest and the most cited, so that neither kind crowds out the other. What ``clean`` would
-    change is left out: it holds a secret that was not known as one when it was written down.
+    change is left out: it holds a secret that was not known as one when it was written down. A
+    policy that is off grants no scope, so nothing is handed out under it.
     """
-    if not policy.enabled:
-        return Supply()
     denied = [KeyPrefix.parse(each) for each in policy.denied or ()]
     granted = [
         entry
