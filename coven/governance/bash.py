@@ -12,6 +12,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import NamedTuple
 
 from coven.governance import bash_git, bash_hosts, bash_writes
 from coven.governance.actions import (
@@ -64,23 +65,46 @@ _NOWHERE = re.compile(r"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/\d+)\Z
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 
 
+class Shell(NamedTuple):
+    """What a shell that outlives its commands may have kept of them."""
+
+    cwds: tuple[str, ...] = ("",)
+    """Folders that it may stand in; ``""`` is where it began, ``ANYWHERE`` is any."""
+    home: str | None = None
+    """Where ``~`` leads; None when nobody knows."""
+
+
+ANYWHERE = UNKNOWN
+
+
 def analyse(
     command: str,
     *,
     home: str | None = None,
     expand: Expand | None = None,
+    cwds: tuple[str, ...] = ("",),
 ) -> BashFacts:
     """The facts of one command text. Never raises.
 
-    ``home`` is where ``~`` leads. Paths that the command writes
-    relatively stay relative. Without ``expand`` nobody knows which files a pattern stands for.
+    ``home`` is where ``~`` leads, ``cwds`` are the folders that the command may start in. Paths
+    that it writes relatively stay relative. Without ``expand`` nobody knows which files a pattern
+    stands for.
     """
     found = _Findings(home, expand)
-    try:
-        found.code(command, Scope(), same_shell=False)
-    except RecursionError:
-        found.trouble("too deeply nested")
+    found.run(command, cwds)
     return found.facts(command)
+
+
+def afterwards(command: str, before: Shell) -> Shell:
+    """What a shell may keep of a command that ran in it, or that did not run to its end."""
+    found = _Findings(before.home, None)
+    cwds = found.run(command, before.cwds)
+    both = Scope().at((*before.cwds, *(cwd if cwd == UNKNOWN else _plain(cwd) for cwd in cwds)))
+    return Shell(both.cwds, before.home if found.keeps_home else None)
+
+
+def _plain(cwd: str) -> str:
+    return posixpath.normpath(cwd) if cwd else cwd
 
 
 class _Findings:
@@ -96,6 +120,17 @@ class _Findings:
         self._opaque: dict[str, None] = {}
         self._code_chars = 0
         self._seen = 0
+        self.keeps_home = True
+        """Whether nothing may have changed ``HOME``."""
+
+    def run(self, command: str, cwds: tuple[str, ...]) -> tuple[str, ...]:
+        """Find everything out; the folders that the shell may stand in afterwards."""
+        try:
+            end = self.code(command, Scope().at(cwds), same_shell=True, outermost=True)
+        except RecursionError:
+            self.trouble("too deeply nested")
+            return (UNKNOWN,)
+        return end.cwds
 
     def facts(self, command: str) -> BashFacts:
         """The result."""
@@ -111,12 +146,12 @@ class _Findings:
         """Something that can't be judged."""
         self._troubles[why] = None
 
-    def code(self, text: str, scope: Scope, *, same_shell: bool) -> Scope:
+    def code(self, text: str, scope: Scope, *, same_shell: bool, outermost: bool = False) -> Scope:
         """Walk through shell code; the scope after it."""
         self._code_chars += len(text)
         if scope.depth > MAX_DEPTH or self._code_chars > MAX_CODE_CHARS:
             self.trouble("too many shells inside each other")
-            return scope
+            return scope.at((UNKNOWN,)) if same_shell else scope
         if not is_known(text.replace(GLOB, "")):
             self.trouble("code that is made at run time")
             text = text.replace(UNKNOWN, "$_").replace(SPLIT, "$_")
@@ -127,8 +162,11 @@ class _Findings:
             end = Walk(parse(source), source, variables, self).run(scope)
         except (Unreadable, UnicodeEncodeError) as error:
             self.trouble(str(error) if isinstance(error, Unreadable) else "not UTF-8")
-            return scope
-        if same_shell and variables.assigned:
+            self.keeps_home = False
+            return scope.at((UNKNOWN,)) if same_shell else scope
+        if same_shell and not variables.leaves("HOME"):
+            self.keeps_home = False
+        if same_shell and variables.assigned and not outermost:
             self.trouble("code in a string that sets variables")
         return end if same_shell else scope
 

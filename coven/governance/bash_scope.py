@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from coven.governance.bash_words import UNKNOWN, Unreadable, Words, is_known
 
-MAX_CWDS = 4
+MAX_CWDS = 16
 """Folders that a command may stand in before the folder counts as unknown."""
 
 
@@ -49,6 +49,10 @@ class Variables:
     def assigned(self) -> frozenset[str]:
         """Names that the command assigns itself."""
         return frozenset(self._sources) | self._unknown
+
+    def leaves(self, name: str) -> bool:
+        """Whether nothing may change this variable."""
+        return not self._everything_unknown and name not in self.assigned
 
     def lookup(self, name: str) -> tuple[str, ...] | None:
         """The possible values of a variable, or None. Ask only when all assignments are told."""

@@ -13,12 +13,17 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from coven.governance.actions import Action
+    from coven.governance.bash import Shell
     from coven.governance.evaluate import Decision
 
 ALLOWED, BLOCKED = 0, 2
@@ -47,8 +52,8 @@ def check(data: bytes, snapshot: str, journal: str, key: str, cwd: str) -> str |
     """Judge an event and write the verdict down; why it may not happen, or None. May raise."""
     from coven.errors import GovernanceRefused
     from coven.governance import hook_journal
-    from coven.governance.actions import MalformedAction, action_json
-    from coven.governance.bash import analyse
+    from coven.governance.actions import Bash, MalformedAction, action_json
+    from coven.governance.bash import afterwards, analyse
     from coven.governance.evaluate import decide, refusal
     from coven.governance.hook_event import read_event
     from coven.governance.signing import PublicKeys
@@ -69,10 +74,25 @@ def check(data: bytes, snapshot: str, journal: str, key: str, cwd: str) -> str |
         event = read_event(data, cwd)
     except MalformedAction as error:
         verdicts.append((None, refusal(error.code, str(error), found.epoch)))
+        with suppress(hook_journal.JournalUnusable):
+            newest = hook_journal.last(journal)
+            shell = remembered(newest, cwd, found.home)
+            entry["shell"] = {"cwds": list(shell.cwds), "home": shell.home}
     else:
         entry |= {"tool": event.tool, "tool_use_id": event.tool_use_id, "session": event.session}
+        try:
+            shell = remembered(hook_journal.last(journal), event.cwd or cwd, found.home)
+        except hook_journal.JournalUnusable as error:
+            return f"governance:audit_unavailable: {error}"
+        if event.told_cwd:
+            shell = shell._replace(cwds=("",))
         world = this_machine(
-            partial(analyse, home=found.home, expand=partial(matching, cwd=event.cwd or cwd))
+            partial(
+                analyse,
+                home=shell.home,
+                expand=partial(matching, cwd=event.cwd or cwd),
+                cwds=shell.cwds,
+            )
         )
         policy = found.policy(world)
         scope = found.scope(event.cwd, event.tool_use_id)
@@ -81,6 +101,11 @@ def check(data: bytes, snapshot: str, journal: str, key: str, cwd: str) -> str |
                 lambda: policy, action, scope, world, expired=lambda: time.monotonic() > until
             )
             verdicts.append((action, decision))
+        if not event.background and not any(one.is_blocking for _, one in verdicts):
+            for action in event.actions:
+                if isinstance(action, Bash):
+                    shell = afterwards(action.command, shell)
+        entry["shell"] = {"cwds": list(shell.cwds), "home": shell.home}
     entry["verdicts"] = [
         {
             "action": None if action is None else action_json(action),
@@ -100,6 +125,22 @@ def check(data: bytes, snapshot: str, journal: str, key: str, cwd: str) -> str |
     first = min(blocking, key=lambda one: (order.get(one.verdict.value, 0), one.rule_id or ""))
     wait = " (a maintainer must approve this)" if first.verdict.value == "escalate" else ""
     return f"{first.rule_id}: {first.reason}{wait}"
+
+
+def remembered(newest: Mapping[str, Any], cwd: str, home: str | None) -> Shell:
+    """The harness's shell after the calls so far: coven-code keeps folder and environment.
+
+    The journal's newest line says so; before the first call the shell stands in ``cwd``. A line
+    that says nothing leaves it anywhere.
+    """
+    from coven.governance.bash import ANYWHERE, Shell
+
+    if "opened" in newest:
+        return Shell((cwd,), home)
+    kept = newest.get("shell")
+    if not isinstance(kept, dict):
+        return Shell((ANYWHERE,), None)
+    return Shell(tuple(str(one) for one in kept["cwds"]), kept["home"])
 
 
 def matching(pattern: str, cwd: str) -> list[str]:

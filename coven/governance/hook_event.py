@@ -43,6 +43,10 @@ class Event:
     tool: str
     actions: tuple[Action, ...]
     cwd: str | None = None
+    told_cwd: bool = False
+    """Whether the harness said where its shell stands."""
+    background: bool = False
+    """Whether the command runs beside the harness's own shell."""
     tool_use_id: str | None = None
     session: str | None = None
 
@@ -76,7 +80,13 @@ def read_event(data: bytes, cwd: str) -> Event:
     else:
         actions = (Custom(TOOL_CALL, {"tool_name": tool, "input": dict(given)}),)
     return Event(
-        tool, actions, place, _optional(value, "tool_use_id"), _optional(value, "session_id")
+        tool,
+        actions,
+        place,
+        "cwd" in value,
+        given.get("run_in_background") is True,
+        _optional(value, "tool_use_id"),
+        _optional(value, "session_id"),
     )
 
 

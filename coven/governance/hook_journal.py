@@ -57,6 +57,21 @@ def append(path: str, entry: Mapping[str, Any]) -> None:
         os.close(handle)
 
 
+def last(path: str) -> Mapping[str, Any]:
+    """The newest line. Raises ``JournalUnusable``."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise JournalUnusable(f"the journal can't be opened ({error.strerror})") from error
+    try:
+        value = loads(_last_line(handle, os.fstat(handle).st_size))
+    except (OSError, JsonRefused) as error:
+        raise JournalUnusable(f"the journal can't be read ({error})") from error
+    finally:
+        os.close(handle)
+    return value if isinstance(value, dict) else {}
+
+
 def read(data: bytes, session: str) -> Reading:
     """Check and read a journal. Lines that do not follow from each other are not taken."""
     lines = data.split(b"\n")
@@ -88,7 +103,11 @@ def _hash_of(line: bytes) -> str:
 
 
 def _last_hash(handle: int, size: int) -> str:
-    """The hash of the last whole line, read from the end."""
+    return _hash_of(_last_line(handle, size))
+
+
+def _last_line(handle: int, size: int) -> bytes:
+    """The last whole line, read from the end. Raises ``JournalUnusable``."""
     data, at = b"", size
     while at > 0:
         step = min(65536, at)
@@ -98,8 +117,8 @@ def _last_hash(handle: int, size: int) -> str:
             raise JournalUnusable("the last line of the journal is cut off")
         start = data[:-1].rfind(b"\n")
         if start >= 0:
-            return _hash_of(data[start + 1 : -1])
-    return _hash_of(data[:-1])
+            return data[start + 1 : -1]
+    return data[:-1]
 
 
-__all__ = ["JournalUnusable", "Reading", "append", "opening", "read"]
+__all__ = ["JournalUnusable", "Reading", "append", "last", "opening", "read"]

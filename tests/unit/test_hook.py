@@ -139,6 +139,44 @@ def test_without_other_rules_the_canary_is_still_refused(room: Room) -> None:
     assert room.call("SomethingNew") is None
 
 
+def bash(room: Room, *commands: str, **more: Any) -> list[str]:
+    """What the last of these calls was refused for, one after another."""
+    asked = [{"event": "PreToolUse", "tool_name": "Bash", **more, "tool_input": {"command": one}}
+             for one in commands]  # fmt: skip
+    return [(room.ask(event) or "").partition(":")[0] for event in asked]
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["cd /forbidden", "cd /; cd forbidden", "pushd /forbidden", "cd /forbidden && false",
+     'cd "$SOMEWHERE"', "eval 'cd /forbidden'", "builtin cd /forbidden",
+     "cd /forb*"],
+)  # fmt: skip
+def test_a_shell_that_keeps_its_folder_is_followed(room: Room, before: str) -> None:
+    assert bash(room, "echo x > y", before, "ls", "echo x > y") == ["", "", "", "X1"]
+
+
+@pytest.mark.parametrize("before", ["cd sub", "(cd /forbidden)", "cd sub && cd ..", "X=1 ls"])
+def test_a_shell_that_stays_inside_may_write(room: Room, before: str) -> None:
+    assert bash(room, before, "echo x > y") == ["", ""]
+
+
+def test_a_shell_whose_home_was_changed_is_followed(room: Room) -> None:
+    assert bash(room, "echo x > ~/y", "export HOME=/forbidden", "echo x > ~/y") == ["", "", "X1"]
+
+
+def test_a_malformed_call_forgets_nothing(room: Room) -> None:
+    bash(room, "cd /forbidden")
+    room.ask(b"{}")
+    assert bash(room, "echo x > y") == ["X1"]
+
+
+def test_a_harness_that_says_where_it_stands_is_believed(room: Room) -> None:
+    bash(room, "cd /forbidden")
+    assert bash(room, "echo x > y", cwd=str(room.tree)) == [""]
+    assert bash(room, "echo x > y", cwd="/forbidden/z") == ["X1"]
+
+
 @pytest.mark.parametrize("dialect", [{"event": "PreToolUse"}, {"hook_event_name": "PreToolUse"}])
 def test_both_dialects_are_read(dialect: dict[str, str]) -> None:
     value = {**dialect, "tool_name": "Write", "tool_input": {"file_path": "a"}, "cwd": "/w"}
