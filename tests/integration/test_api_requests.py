@@ -13,7 +13,7 @@ from sqlalchemy import text
 from coven import api_tokens as values
 from coven.api_tokens import TokenScope
 from coven.errors import StoreUnavailable
-from coven.store import api_audit, api_tokens, attempts, deliveries, sweeps, tasks
+from coven.store import api_audit, api_tokens, attempts, deliveries, purges, sweeps, tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.engine import Store
 from coven.store.tasks import Ending
@@ -22,6 +22,8 @@ from tests.integration.api_kit import SERVICE, Api, shared_api
 from tests.ledger import NOW, OTHER, TENANT, put, received
 from webhooks.api import limiter
 from webhooks.api.limiter import Failures
+from worker import upkeep
+from worker.purge import purge_due
 
 
 @pytest.fixture
@@ -487,9 +489,26 @@ def test_what_cannot_be_recorded_is_not_answered(api: Api, monkeypatch: pytest.M
 
 def test_the_record_is_removed_after_its_time(api: Api) -> None:
     api.get("/tasks", api.reader())
+    api.clock.advance(90 * 86_400)
+    upkeep.retain(api.services)
+    assert [entry.action for entry in audit(api)] == ["list_tasks"]
+    api.clock.advance(1)
+    upkeep.retain(api.services)
+    assert audit(api) == []
+
+
+def test_the_tokens_of_a_removed_installation_are_revoked_with_its_data(
+    sqlite_store: Store, tmp_path: Path
+) -> None:
+    api = Api(sqlite_store, server={"state_dir": str(tmp_path)})
     with api.store.write() as tx:
-        assert sweeps.drop_api_audit(tx, api.clock.now()) == 0
-        assert sweeps.drop_api_audit(tx, api.clock.now() + timedelta(seconds=1)) == 1
+        purges.request(TENANT, tx, "uninstalled", api.clock.now())
+    purge_due(api.services)
+    with api.store.read() as tx:
+        (purge,) = purges.of(TENANT, tx)
+    assert purge.state == "done"
+    assert api.get("/whoami", api.reader()).status_code == 401
+    assert api.get("/whoami", api.reader(OTHER)).status_code == 200
 
 
 # --- what stands in answers -----------------------------------------------------------------------

@@ -13,7 +13,7 @@ from coven.store import api_audit, ending, listing, rollup, tasks
 from coven.store.ending import Cancel
 from coven.store.tasks import Task
 from coven.values import Lane, RepoName, TaskState
-from webhooks.api import inputs, reads, shapes
+from webhooks.api import inputs, items, reads, shapes
 from webhooks.api.context import Call, Outcome
 from webhooks.api.problems import Problem, not_found
 
@@ -128,7 +128,7 @@ def list_deliveries(call: Call[inputs.DeliveriesQuery, Any]) -> Outcome:
     found = reads.deliveries_page(call.installation, call.tx, want, query.limit + 1, before)
     shown = found[: query.limit]
     return Outcome(
-        shapes.DeliveriesAnswer(deliveries=[reads.delivery_item(each) for each in shown]),
+        shapes.DeliveriesAnswer(deliveries=[items.delivery_item(each) for each in shown]),
         rows=len(shown),
         next=(
             [shown[-1].received_at.isoformat(), shown[-1].id] if len(found) > len(shown) else None
@@ -142,7 +142,7 @@ def show_delivery(call: Call[Any, Any]) -> Outcome:
     if found is None:
         raise not_found()
     return Outcome(
-        shapes.DeliveryAnswer(delivery=reads.delivery_item(found)), rows=1, target=found.id
+        shapes.DeliveryAnswer(delivery=items.delivery_item(found)), rows=1, target=found.id
     )
 
 
@@ -171,7 +171,7 @@ def audit(call: Call[inputs.AuditQuery, Any]) -> Outcome:
     found = reads.audit_page(call.installation, call.tx, want, query.limit + 1, before)
     shown = found[: query.limit]
     return Outcome(
-        shapes.AuditAnswer(events=[reads.audit_item(each) for each in shown]),
+        shapes.AuditAnswer(events=[items.audit_item(each) for each in shown]),
         rows=len(shown),
         next=[shown[-1].id] if len(found) > len(shown) else None,
     )

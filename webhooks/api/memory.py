@@ -8,161 +8,41 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
-
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from datetime import timedelta
+from typing import Any
 
 from coven import memory_shown
 from coven.memory.book import (
     Activity,
     Decided,
-    Decision,
     Entry,
-    EntryState,
     Person,
     Refusal,
     Revoked,
     parse_id,
-    shown,
 )
 from coven.memory.keys import KeyPrefix
 from coven.services import Services
 from coven.store import book
 from coven.values import InstallationId, RepoId, RepoName, TaskId
-from webhooks.api import inputs, reads, shapes
+from webhooks.api import inputs, items
 from webhooks.api.context import Call, Lines, Outcome
+from webhooks.api.memory_shapes import (
+    ActivityAnswer,
+    ActivityQuery,
+    DecideAnswer,
+    DecideBody,
+    EntryAnswer,
+    ExportQuery,
+    MemoryAnswer,
+    MemoryQuery,
+    RevokeAnswer,
+    RevokeBody,
+    decision_item,
+    export_line,
+    memory_item,
+)
 from webhooks.api.problems import Problem, bad_field, not_found
-
-Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Target = Annotated[str, Field(min_length=1, max_length=200)]
-
-
-def _prefix(value: str) -> str:
-    KeyPrefix.parse(value)
-    return value
-
-
-class MemoryQuery(inputs.Paged):
-    repo: inputs.Repo | None = None
-    scope: Literal["repo", "tenant_shared"] | None = None
-    state: EntryState | None = None
-    prefix: Annotated[str, Field(max_length=200), AfterValidator(_prefix)] | None = Field(
-        default=None, description="A key or what it begins with, by whole segments."
-    )
-    task: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = Field(
-        default=None, description="Proposed by this task."
-    )
-    q: inputs.Text | None = Field(default=None, description="In text or key.")
-
-
-class ExportQuery(inputs.Scoped):
-    repo: inputs.Repo | None = None
-    state: EntryState | None = None
-
-
-class ActivityQuery(inputs.Paged):
-    repo: inputs.Repo | None = None
-
-
-class DecideBody(inputs.Body):
-    installation_id: inputs.BodyId | None = None
-    text_hash: Hash = Field(description="`textHash` of the entry as it was shown.")
-
-
-def _either(given: str, other: str) -> dict[str, Any]:
-    kinds = {given: {"type": "string"}, other: {"type": "null"}}
-    return {"required": [given], "properties": kinds}
-
-
-class RevokeBody(inputs.Body):
-    model_config = ConfigDict(
-        json_schema_extra={"oneOf": [_either("key", "prefix"), _either("prefix", "key")]}
-    )
-
-    installation_id: inputs.BodyId | None = None
-    repo: inputs.Repo | None = None
-    key: Target | None = Field(default=None, description="A key, or the id of an entry.")
-    prefix: Target | None = Field(default=None, description="Everything at and below it.")
-
-    @model_validator(mode="after")
-    def _one_target(self) -> RevokeBody:
-        if (self.key is None) == (self.prefix is None):
-            raise ValueError("give either key or prefix")
-        return self
-
-
-class MemoryItem(shapes.Shape):
-    id: str
-    installation_id: int
-    key: str
-    scope: str
-    repo: str | None
-    repo_id: int | None
-    summary: str
-    shown: str
-    """The text with everything that hides made visible."""
-    text_hash: str
-    state: EntryState
-    version: int
-    source: str
-    trust: str
-    task_id: str | None
-    head_sha: str | None
-    thread: int | None
-    familiar_id: str | None
-    actor: str | None
-    author: str | None
-    decided_by: str | None
-    decided_at: datetime | None
-    replaced_by: str | None
-    redacted_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
-    expires_at: datetime | None
-    supplied: int
-    cited: int
-    last_cited_at: datetime | None
-
-
-class DecisionItem(shapes.Shape):
-    act: str
-    target: str
-    text_hash: str | None
-    by: str | None
-    task_id: str | None
-    detail: str | None
-    at: datetime
-
-
-class MemoryAnswer(shapes.Page):
-    memory: list[MemoryItem]
-
-
-class EntryAnswer(shapes.Answer):
-    entry: MemoryItem
-    decisions: list[DecisionItem]
-    runs: list[shapes.ActivityItem]
-
-
-class ActivityAnswer(shapes.Page):
-    activity: list[shapes.ActivityItem]
-
-
-class ExportLine(MemoryItem):
-    decisions: list[DecisionItem]
-
-
-class DecideAnswer(shapes.Answer):
-    id: str
-    state: EntryState
-    fresh: bool
-
-
-class RevokeAnswer(shapes.Answer):
-    revoked: str
-    entries: list[str]
-    fresh: bool
 
 
 def list_memory(call: Call[MemoryQuery, Any]) -> Outcome:
@@ -195,8 +75,8 @@ def show_memory(call: Call[inputs.Scoped, Any]) -> Outcome:
     return Outcome(
         EntryAnswer(
             entry=memory_item(found),
-            decisions=[_decision(each) for each in book.history(tenant, call.tx, found)],
-            runs=[reads.activity_item(each) for each in book.tasks_of(tenant, call.tx, found.id)],
+            decisions=[decision_item(each) for each in book.history(tenant, call.tx, found)],
+            runs=[items.activity_item(each) for each in book.tasks_of(tenant, call.tx, found.id)],
         ),
         rows=1,
         target=found.id,
@@ -214,7 +94,7 @@ def list_activity(call: Call[ActivityQuery, Any]) -> Outcome:
         )
     page = found[: query.limit]
     return Outcome(
-        ActivityAnswer(activity=[reads.activity_item(each) for each in page]),
+        ActivityAnswer(activity=[items.activity_item(each) for each in page]),
         rows=len(page),
         next=[page[-1].seq] if len(found) > len(page) else None,
     )
@@ -294,11 +174,6 @@ def _show_anew(call: Call[Any, Any], *changed: Entry | None) -> None:
     memory_shown.refresh(services.settings, call.tx, entries, services.clock.now())
 
 
-def memory_item(each: Entry) -> MemoryItem:
-    """An entry with where it comes from."""
-    return MemoryItem.model_validate(_facts(book.exported(each)))
-
-
 def _lines(services: Services, tenant: InstallationId, filters: book.Filters) -> Iterator[bytes]:
     """A batch at a time, each in a transaction of its own: a slow reader holds nothing."""
     after: int | None = 0
@@ -306,38 +181,8 @@ def _lines(services: Services, tenant: InstallationId, filters: book.Filters) ->
         with services.store.read() as tx:
             batch, after = book.export_batch(tenant, tx, filters, after=after)
         for values in batch:
-            facts = _facts(values) | {"decisions": [_logged(line) for line in values["decisions"]]}
-            line = ExportLine.model_validate(facts).model_dump(mode="json", by_alias=True)
+            line = export_line(values).model_dump(mode="json", by_alias=True)
             yield (json.dumps(line, ensure_ascii=False) + "\n").encode("utf-8", "replace")
-
-
-def _facts(values: dict[str, Any]) -> dict[str, Any]:
-    """Plain data of the book under the names of the API."""
-    renamed = {
-        "shown": shown(values["summary"]),
-        "actor": values["actor_login"],
-        "author": values["author_login"],
-        "decided_by": values["decided_by_login"],
-    }
-    known = MemoryItem.model_fields
-    return {name: value for name, value in values.items() if name in known} | renamed
-
-
-def _logged(line: dict[str, Any]) -> dict[str, Any]:
-    known = DecisionItem.model_fields
-    return {name: value for name, value in line.items() if name in known} | {"by": line["by_login"]}
-
-
-def _decision(each: Decision) -> DecisionItem:
-    return DecisionItem(
-        act=each.act.value,
-        target=each.target,
-        text_hash=each.text_hash,
-        by=each.by_login,
-        task_id=each.task_id,
-        detail=each.detail,
-        at=each.at,
-    )
 
 
 _NOWHERE = RepoId(-1)

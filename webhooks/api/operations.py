@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from coven.api_tokens import TokenScope
-from webhooks.api import handlers, inputs, memory, shapes
+from webhooks.api import handlers, inputs, memory, memory_shapes, shapes
 from webhooks.api.context import Call, Lines, Outcome
 
 PREFIX = "/api/github"
@@ -167,8 +167,8 @@ _MEMORY: tuple[Operation, ...] = (
         name="list_memory",
         group="Memory",
         handler=memory.list_memory,
-        query=memory.MemoryQuery,
-        answer=memory.MemoryAnswer,
+        query=memory_shapes.MemoryQuery,
+        answer=memory_shapes.MemoryAnswer,
     ),
     Operation(
         method="GET",
@@ -176,8 +176,8 @@ _MEMORY: tuple[Operation, ...] = (
         name="list_activity",
         group="Memory",
         handler=memory.list_activity,
-        query=memory.ActivityQuery,
-        answer=memory.ActivityAnswer,
+        query=memory_shapes.ActivityQuery,
+        answer=memory_shapes.ActivityAnswer,
     ),
     Operation(
         method="GET",
@@ -185,9 +185,9 @@ _MEMORY: tuple[Operation, ...] = (
         name="export_memory",
         group="Memory",
         handler=memory.export_memory,
-        query=memory.ExportQuery,
+        query=memory_shapes.ExportQuery,
         answer=None,
-        lines=memory.ExportLine,
+        lines=memory_shapes.ExportLine,
     ),
     Operation(
         method="GET",
@@ -196,7 +196,7 @@ _MEMORY: tuple[Operation, ...] = (
         group="Memory",
         handler=memory.show_memory,
         query=inputs.Scoped,
-        answer=memory.EntryAnswer,
+        answer=memory_shapes.EntryAnswer,
         problems=(404,),
     ),
     Operation(
@@ -205,9 +205,9 @@ _MEMORY: tuple[Operation, ...] = (
         name="revoke_memory",
         group="Memory",
         handler=memory.revoke_memory,
-        answer=memory.RevokeAnswer,
+        answer=memory_shapes.RevokeAnswer,
         scope=TokenScope.MEMORY_WRITE,
-        body=memory.RevokeBody,
+        body=memory_shapes.RevokeBody,
         problems=(404, 409),
     ),
     Operation(
@@ -217,9 +217,9 @@ _MEMORY: tuple[Operation, ...] = (
         group="Memory",
         handler=memory.approve_memory,
         query=inputs.Scoped,
-        answer=memory.DecideAnswer,
+        answer=memory_shapes.DecideAnswer,
         scope=TokenScope.MEMORY_WRITE,
-        body=memory.DecideBody,
+        body=memory_shapes.DecideBody,
         problems=(404, 409),
     ),
     Operation(
@@ -229,9 +229,9 @@ _MEMORY: tuple[Operation, ...] = (
         group="Memory",
         handler=memory.deny_memory,
         query=inputs.Scoped,
-        answer=memory.DecideAnswer,
+        answer=memory_shapes.DecideAnswer,
         scope=TokenScope.MEMORY_WRITE,
-        body=memory.DecideBody,
+        body=memory_shapes.DecideBody,
         problems=(404, 409),
     ),
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from coven.memory.book import Activity
 from coven.settings.models import Settings
 from coven.store import (
     api_audit,
@@ -23,21 +22,17 @@ from coven.store import (
     tasks,
     usage,
 )
-from coven.store.attempts import Attempt
 from coven.store.deliveries import Delivery
 from coven.store.engine import Tx
-from coven.store.surfaces import Surface
 from coven.store.tasks import Task
 from coven.values import (
     DeliveryId,
     InstallationId,
     RepoName,
-    ResultStatus,
     TaskId,
-    TaskState,
     parse_delivery_id,
 )
-from webhooks.api import shapes
+from webhooks.api import items, shapes
 
 ROUTING_WINDOW = timedelta(days=1)
 """How far back the routing reasons are counted unless asked otherwise."""
@@ -64,7 +59,7 @@ def task(
     """One task of a view."""
     known = TaskId(task_id)
     found = tasks.locate(tx, known) if view is None else tasks.get(view, tx, known)
-    if found is None or not _within(repos, _name(found)):
+    if found is None or not _within(repos, items.name_of(found)):
         return None
     return found
 
@@ -154,7 +149,8 @@ def task_items(settings: Settings, tx: Tx, found: Sequence[Task]) -> list[shapes
     """Tasks as lists show them."""
     urls = check_run_urls(tx, found)
     return [
-        shapes.TaskItem.model_validate(_task(settings, each, urls.get(each.id))) for each in found
+        shapes.TaskItem.model_validate(items.task_facts(settings, each, urls.get(each.id)))
+        for each in found
     ]
 
 
@@ -165,7 +161,7 @@ def task_story(settings: Settings, tx: Tx, found: Task) -> shapes.TaskAnswer:
     checks = [s.object_url for s in shown if s.kind == "check_run" and s.object_url]
     came = listing.delivery(owner, tx, DeliveryId(found.delivery_id)) if found.delivery_id else None
     detail = shapes.TaskDetail.model_validate(
-        _task(settings, found, checks[-1] if checks else None)
+        items.task_facts(settings, found, checks[-1] if checks else None)
         | {
             "detail": found.detail,
             "trust": {
@@ -186,10 +182,10 @@ def task_story(settings: Settings, tx: Tx, found: Task) -> shapes.TaskAnswer:
     )
     return shapes.TaskAnswer(
         task=detail,
-        attempts=[_attempt(each) for each in attempts.of_task(owner, tx, found.id)],
-        surfaces=[_surface(each) for each in shown],
-        routing=delivery_item(came) if came is not None else None,
-        memory=[activity_item(line.activity) for line in book.of_task(owner, tx, found.id)],
+        attempts=[items.attempt_item(each) for each in attempts.of_task(owner, tx, found.id)],
+        surfaces=[items.surface_item(each) for each in shown],
+        routing=items.delivery_item(came) if came is not None else None,
+        memory=[items.activity_item(line.activity) for line in book.of_task(owner, tx, found.id)],
     )
 
 
@@ -247,136 +243,5 @@ def routing(
     )
 
 
-def delivery_item(found: Delivery) -> shapes.DeliveryItem:
-    """A delivery as lists show it; its body stays inside."""
-    return shapes.DeliveryItem(
-        id=found.id,
-        event=found.event,
-        action=found.action,
-        installation_id=found.installation_id,
-        repo=found.repo_name,
-        repo_id=found.repo_id,
-        sender=found.sender_login,
-        routing=found.routing,
-        task_id=found.task_id,
-        seen=found.seen,
-        body_sha256=found.body_sha256,
-        received_at=found.received_at,
-        updated_at=found.updated_at,
-    )
-
-
-def activity_item(found: Activity) -> shapes.ActivityItem:
-    """A line of what runs had to do with memory."""
-    return shapes.ActivityItem(
-        at=found.at,
-        task_id=found.task_id,
-        op=found.op,
-        entry_id=found.entry_id,
-        target=found.target,
-        scope=found.scope,
-        outcome=found.outcome,
-    )
-
-
-def audit_item(found: api_audit.Entry) -> shapes.AuditItem:
-    """A row of the audit."""
-    return shapes.AuditItem(
-        id=found.id,
-        at=found.at,
-        installation_id=found.installation_id,
-        caller=found.caller,
-        action=found.action,
-        target=found.target,
-        result=found.result,
-        rows=found.rows,
-        times=found.times,
-    )
-
-
-def board_status(found: Task) -> str:
-    """The column of a board that a task stands in."""
-    if found.state in {TaskState.QUEUED, TaskState.RUNNING, TaskState.FAILED}:
-        return found.state.value
-    if found.state in {TaskState.SUPERSEDED, TaskState.CANCELLED}:
-        return "superseded"
-    wants_somebody = (
-        found.state is TaskState.WAITING
-        or found.result_status is ResultStatus.NEEDS_INPUT
-        or found.pr_number is not None
-    )
-    return "review" if wants_somebody else "done"
-
-
-def _name(found: Task) -> str:
-    return f"{found.repo_owner}/{found.repo_name}"
-
-
 def _within(repos: frozenset[RepoName], name: str | None) -> bool:
     return not repos or (name or "").casefold() in {repo.key for repo in repos}
-
-
-def _task(settings: Settings, found: Task, check_run_url: str | None) -> dict[str, object]:
-    familiar = settings.familiar(found.familiar_id)
-    html = settings.github.html_base_url.rstrip("/")
-    pull = f"{html}/{_name(found)}/pull/{found.pr_number}" if found.pr_number is not None else None
-    return {
-        "id": found.id,
-        "installation_id": found.installation_id,
-        "repo": _name(found),
-        "repo_id": found.repo_id,
-        "issue_number": found.thread,
-        "issue_title": found.title,
-        "is_pull": found.is_pull,
-        "verb": found.verb,
-        "lane": found.lane.value,
-        "reason": found.reason,
-        "automatic": found.automatic,
-        "status": board_status(found),
-        "state": found.state.value,
-        "outcome": found.outcome,
-        "summary": found.summary,
-        "branch": found.branch,
-        "pr_number": found.pr_number,
-        "pr_url": pull,
-        "check_run_url": check_run_url,
-        "familiar_id": found.familiar_id,
-        "familiar_name": familiar.display_name if familiar is not None else found.familiar_id,
-        "session_id": found.id,
-        "actor": found.actor_login,
-        "head_sha": found.head_sha,
-        "created_at": found.created_at,
-        "updated_at": found.updated_at,
-        "started_at": found.started_at,
-        "finished_at": found.finished_at,
-    }
-
-
-def _attempt(found: Attempt) -> shapes.AttemptItem:
-    return shapes.AttemptItem(
-        number=found.number,
-        round=found.round,
-        phase=found.phase,
-        started_at=found.started_at,
-        heartbeat_at=found.heartbeat_at,
-        finished_at=found.finished_at,
-        start_sha=found.start_sha,
-        exit_code=found.exit_code,
-        signal=found.signal,
-        outcome=found.outcome,
-        detail=found.detail,
-        tolerated=found.tolerated or [],
-    )
-
-
-def _surface(found: Surface) -> shapes.SurfaceItem:
-    return shapes.SurfaceItem(
-        id=found.id,
-        kind=found.kind.value,
-        state=found.state.value,
-        url=found.object_url,
-        tries=found.tries,
-        error=found.error,
-        updated_at=found.updated_at,
-        published_at=found.published_at,
-    )
