@@ -31,7 +31,6 @@ _CONTROL = re.compile(r"[\x00-\x20\x7f\\]")
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?")
 _PIECE = re.compile(r"[a-z0-9_*-]+")
-_DOTS = re.compile("[\u3002\uff0e\uff61]")
 
 _METADATA = frozenset({ipaddress.ip_address("168.63.129.16")})
 """Addresses that look public and serve secrets to the machine itself."""
@@ -174,16 +173,12 @@ def _fold(path: str) -> str:
 
 
 def _ascii(raw: str) -> str:
-    if raw.isascii():
-        name = raw.lower()
-        if "xn--" not in name:
-            return name
-    else:
-        name = _DOTS.sub(".", raw)
+    if raw.isascii() and "xn--" not in raw.lower():
+        return raw.lower()
     import idna  # its tables take a while to load, and few hosts need them
 
     try:
-        return idna.encode(name, uts46=True).decode("ascii").lower()
+        return idna.encode(raw, uts46=True).decode("ascii").lower()
     except (idna.IDNAError, UnicodeError) as error:
         raise HostRefused(f"the host is not a valid name: {error}") from None
 

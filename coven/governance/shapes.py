@@ -13,7 +13,7 @@ from coven.governance.strict_json import MAX_INTEGER, JsonValue
 
 T = TypeVar("T")
 
-_TEMPLATE = re.compile(r"\$\{([a-z_]*)\}")
+_TEMPLATE = re.compile(r"\$\{([^}]*)\}")
 
 
 class InvalidMatcher(CovenError):

@@ -45,6 +45,11 @@ class Program:
     files: frozenset[str]
     """Absolute paths: as written, as found, as resolved. Empty when it is not found."""
 
+    @property
+    def known_as(self) -> tuple[str, ...]:
+        """All names and files."""
+        return (*self.names, *self.files)
+
 
 @dataclass(frozen=True, slots=True)
 class SpawnFacts:
@@ -86,7 +91,7 @@ def conditions(members: Members) -> tuple[Condition[SpawnFacts], ...]:
         about.append(_not_named(_values("binary_not_in", members.texts("binary_not_in"))))
     if "argv_prefix" in members:
         pattern = members.words("argv_prefix")
-        about.append(lambda program: argv.prefix(program.argv, tuple(program.names), pattern))
+        about.append(lambda program: argv.prefix(program.argv, program.known_as, pattern))
     if "paths" in members:
         about.append(_elsewhere(_values("paths", members.texts("paths"))))
     if "args_contain" in members:

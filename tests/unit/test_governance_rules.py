@@ -73,6 +73,7 @@ INERT = [
     ("process_spawn", {"disk_path": "/"}, "can never match"),
     ("process_spawn", {"binary": "cargo", "disk_path": "/"}, "means nothing alone"),
     ("process_spawn", {"binary": "cargo", "disk_free_min_gib": 0}, "out of range"),
+    ("process_spawn", {"binary": "${Programs}"}, "unknown"),
     ("process_spawn", {"binary": "bin/cargo"}, "can never match"),
     ("process_spawn", {"binary": "/usr/bin/"}, "folder"),
     ("process_spawn", {"binary": "git", "paths": ["git"]}, "absolute"),
