@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import structlog
 from celery import signals
 
 from coven.bootstrap import build_services
 from coven.embedded import broker_url
-from coven.errors import CovenError, Retry
+from coven.errors import CovenError, GovernanceRefused, Retry
 from coven.governance import backstop
 from coven.queues import CONTROL, PUBLISH, SESSIONS, UPKEEP
 from coven.redaction import Redactor
@@ -58,6 +59,9 @@ def main(argv: list[str]) -> int:
         hide_from_peers()
         try:
             sweep_leftovers(services)
+        except GovernanceRefused as error:
+            # Tasks must be able to say so; the next sweep tries again.
+            structlog.get_logger(__name__).warning("leftovers_not_swept", why=str(error))
         except CovenError as error:
             print(f"coven-github: {error}", file=sys.stderr)  # noqa: T201 - for who started it
             return UNAVAILABLE if error.retry is Retry.BACKOFF else UNUSABLE

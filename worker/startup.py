@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 def sweep_leftovers(services: Services) -> None:
     """Kill processes of dead supervisors, then remove checkouts that nobody has a lease of."""
     settings = services.settings
-    killed = sweep_orphans(settings.workspace_root)
+    killed = sweep_orphans(settings.workspace_root, services.seam)
     backend = choose(settings)
     if isinstance(backend, Container):
         killed += sweep_containers(backend, settings.workspace_root, services.seam)

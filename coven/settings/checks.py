@@ -34,6 +34,7 @@ def check_settings(settings: Settings) -> list[Finding]:
         *_gardener(settings),
         *_api(settings),
         *_installations(settings),
+        *_governance(settings),
     ]
 
 
@@ -300,6 +301,28 @@ def _installations(settings: Settings) -> Iterator[Finding]:
                     )
         named = [name for name in installation.repos if not name.isdigit()]
         yield from _repo_keys(f"{key}.repos", named)
+
+
+def _governance(settings: Settings) -> Iterator[Finding]:
+    governance, hosted = settings.governance, settings.server.deployment == "hosted"
+    if governance.active and governance.mode == "unsigned-dev":
+        make = error if hosted else warning
+        yield make(
+            "governance.mode",
+            "unsigned-dev lets whoever writes the database change the rules",
+            'set it to "signed" and run `coven-github identity generate`',
+        )
+    if governance.active and is_volatile(settings.workspace_root):
+        yield error(
+            "worker.workspace_root",
+            f"{settings.workspace_root} is where the shipped rules R001 and R002 refuse writes",
+            "use a folder on a lasting disk, such as /var/lib/coven-github/workspaces",
+        )
+    for host in governance.model_hosts:
+        if not host or "/" in host or ":" in host:
+            yield error(
+                "governance.model_hosts", f"{host[:80]!r} is no host name", "write the bare host"
+            )
 
 
 def _repo_keys(key: str, names: Iterable[str]) -> Iterator[Finding]:

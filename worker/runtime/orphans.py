@@ -67,7 +67,7 @@ def kill_session(session: str) -> int:
     return _kill(lambda found: found.get(SESSION) == session)
 
 
-def sweep_orphans(marker_root: Path) -> int:
+def sweep_orphans(marker_root: Path, seam: Seam | None = None) -> int:
     """Kill what dead workers left running for checkouts below ``marker_root``; returns how many.
 
     Call it at the start of a worker and now and then. Sessions of living workers are not touched.
@@ -78,7 +78,7 @@ def sweep_orphans(marker_root: Path) -> int:
         return is_orphaned(found.get(SUPERVISOR, ""), root, launch.start_ticks)
 
     killed = _kill(stale)
-    sweep_groups(Seam())
+    sweep_groups(seam or Seam())
     return killed
 
 
