@@ -7,6 +7,7 @@ the push has normally queued the new head already, so most calls find that and d
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from coven.github.models import PullRequest
@@ -15,7 +16,15 @@ from coven.services import Services
 from coven.settings.models import Settings
 from coven.store import intake, tasks
 from coven.store.tasks import NewTask, Task
-from coven.values import Lane, TaskId, TaskState, TrustScope, new_task_id
+from coven.values import (
+    InstallationId,
+    Lane,
+    RepoId,
+    TaskId,
+    TaskState,
+    TrustScope,
+    new_task_id,
+)
 
 REASON = "head_moved"
 _KNOWN = (TaskState.QUEUED, TaskState.RUNNING, TaskState.WAITING, TaskState.COMPLETED)
@@ -67,12 +76,8 @@ def wanted(settings: Settings, task: Task, pull: PullRequest) -> bool:
 
 
 def _new(settings: Settings, task: Task, pull: PullRequest, key: str, now: datetime) -> NewTask:
-    from_fork = pull.head_repo_id != task.repo_id
-    scope = TrustScope.FORK_PR if from_fork else TrustScope.EXTERNAL
-    at = max(task.source_at, pull.updated_at)
     body = task.payload.get("body")
-    return NewTask(
-        id=new_task_id(),
+    place = Place(
         installation_id=task.installation_id,
         account_id=task.account_id,
         account_login=task.account_login,
@@ -81,14 +86,64 @@ def _new(settings: Settings, task: Task, pull: PullRequest, key: str, now: datet
         repo_name=task.repo_name,
         repo_private=task.repo_private,
         default_branch=task.default_branch,
-        thread=task.thread,
+        familiar_id=task.familiar_id,
+    )
+    return replace(
+        review_of(settings, place, pull, key, now, REASON, task.title),
+        source_at=max(task.source_at, pull.updated_at),
+        payload={"body": body} if isinstance(body, str) else {},
+        parent_task_id=task.id,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Whose repository it is, and who serves it."""
+
+    installation_id: InstallationId
+    account_id: int | None
+    account_login: str | None
+    repo_id: RepoId
+    repo_owner: str
+    repo_name: str
+    repo_private: bool | None
+    default_branch: str | None
+    familiar_id: str
+
+
+def review_of(
+    settings: Settings,
+    place: Place,
+    pull: PullRequest,
+    key: str,
+    now: datetime,
+    reason: str,
+    title: str,
+) -> NewTask:
+    """An automatic review of ``pull``'s head, of whose author nothing is known yet. Pure.
+
+    ``title`` is redacted and bounded.
+    """
+    from_fork = pull.head_repo_id != place.repo_id
+    scope = TrustScope.FORK_PR if from_fork else TrustScope.EXTERNAL
+    return NewTask(
+        id=new_task_id(),
+        installation_id=place.installation_id,
+        account_id=place.account_id,
+        account_login=place.account_login,
+        repo_id=place.repo_id,
+        repo_owner=place.repo_owner,
+        repo_name=place.repo_name,
+        repo_private=place.repo_private,
+        default_branch=place.default_branch,
+        thread=pull.number,
         is_pull=True,
-        title=task.title,
+        title=title,
         lane=Lane.REVIEW,
         verb="review",
-        reason=REASON,
+        reason=reason,
         automatic=True,
-        familiar_id=task.familiar_id,
+        familiar_id=place.familiar_id,
         # An automatic review is its author's, as with every push.
         actor_id=pull.author_id,
         actor_login=pull.author_login,
@@ -96,16 +151,14 @@ def _new(settings: Settings, task: Task, pull: PullRequest, key: str, now: datet
         author_login=pull.author_login,
         trust_scope=scope,
         content_trust=scope,
-        trust_evidence={"source": "unavailable", "why": REASON},
+        trust_evidence={"source": "unavailable", "why": reason},
         head_sha=pull.head_sha,
         head_ref=pull.head_ref,
         head_repo_id=pull.head_repo_id,
         base_sha=pull.base_sha,
         base_ref=pull.base_ref,
-        source_at=at,
-        payload={"body": body} if isinstance(body, str) else {},
+        source_at=pull.updated_at,
         semantic_key=key,
         max_attempts=1 + settings.worker.max_retries,
-        parent_task_id=task.id,
         created_at=now,
     )

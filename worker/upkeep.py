@@ -24,6 +24,7 @@ from worker.governance import settle_escalations
 from worker.purge import purge_due
 from worker.reconcile import reconcile, recover
 from worker.settle import Stop
+from worker.sweep_state import sweep_state
 from worker.workspace.checkout import Workspaces
 from worker.workspace.upkeep import all_mirrors, maintain
 
@@ -271,6 +272,7 @@ JOBS: tuple[Job, ...] = (
     Job("purge", 15.0, purge_due),
     Job("recover", 300.0, recover),
     Job("reconcile", 3600.0, reconcile),
+    Job("sweep_state", 600.0, sweep_state),
     Job("retain", 3600.0, retain),
     Job("retain_memory", 3600.0, retain_memory),
     Job("maintain_mirrors", 6 * 3600.0, maintain_mirrors),

@@ -51,6 +51,8 @@ class Installation:
     events: list[str] | None
     selection: str | None
     state_at: datetime | None
+    first_at: datetime
+    """Since when it is known here."""
     learned_at: datetime
     reconciled_at: datetime | None
 
@@ -69,7 +71,7 @@ class KnownRepository:
 
 
 FIELDS = tuple(installations.c[name] for name in Installation.__dataclass_fields__)
-_REPO_FIELDS = tuple(
+REPO_FIELDS = tuple(
     installation_repositories.c[name] for name in KnownRepository.__dataclass_fields__
 )
 
@@ -83,7 +85,7 @@ def get(installation: InstallationId, tx: Tx) -> Installation | None:
 def repositories(installation: InstallationId, tx: Tx) -> list[KnownRepository]:
     """The repositories that are known of a tenant, gone ones too."""
     rows = tx.execute(
-        select(*_REPO_FIELDS)
+        select(*REPO_FIELDS)
         .where(installation_repositories.c.installation_id == installation)
         .order_by(installation_repositories.c.repo_id)
     )
@@ -93,7 +95,7 @@ def repositories(installation: InstallationId, tx: Tx) -> list[KnownRepository]:
 def repository(installation: InstallationId, tx: Tx, repo: RepoId) -> KnownRepository | None:
     """One repository of a tenant; None when it is not known."""
     row = tx.execute(
-        select(*_REPO_FIELDS).where(
+        select(*REPO_FIELDS).where(
             installation_repositories.c.installation_id == installation,
             installation_repositories.c.repo_id == repo,
         )
@@ -156,6 +158,16 @@ def gone(
     purges.request(installation, tx, reason, now)
 
 
+def swept(installation: InstallationId, tx: Tx, repo: RepoId, now: datetime) -> None:
+    """The open threads of a repository were looked at."""
+    table = installation_repositories
+    tx.execute(
+        update(table)
+        .where(table.c.installation_id == installation, table.c.repo_id == repo)
+        .values(swept_at=now)
+    )
+
+
 def reconciled(
     installation: InstallationId, tx: Tx, seen: InstallationSeen, suspended: bool, now: datetime
 ) -> None:
@@ -178,7 +190,11 @@ def _begin(installation: InstallationId, tx: Tx, now: datetime) -> None:
         select(installations.c.id).where(installations.c.id == installation)
     ).one_or_none()
     if known is None:
-        _insert(tx, installations, {"id": installation, "state": ACTIVE, "learned_at": now})
+        _insert(
+            tx,
+            installations,
+            {"id": installation, "state": ACTIVE, "first_at": now, "learned_at": now},
+        )
 
 
 def _insert(tx: Tx, table: Table, values: dict[str, Any]) -> None:

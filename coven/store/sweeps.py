@@ -22,13 +22,18 @@ from coven.store import tasks as task_ledger
 from coven.store.deliveries import Delivery
 from coven.store.engine import Tx
 from coven.store.escalations import Escalation
-from coven.store.installations import Installation
+from coven.store.installations import Installation, KnownRepository
 from coven.store.purges import Purge
 from coven.store.surfaces import Surface
 from coven.store.tables import attempts, deliveries, surfaces, tasks
 from coven.store.tables_api import api_audit
 from coven.store.tables_governance import escalations
-from coven.store.tables_tenancy import account_plans, installations, purges
+from coven.store.tables_tenancy import (
+    account_plans,
+    installation_repositories,
+    installations,
+    purges,
+)
 from coven.store.tasks import Task
 from coven.values import (
     TERMINAL_STATES,
@@ -92,6 +97,25 @@ def standing_installations(tx: Tx) -> list[Installation]:
         .order_by(installations.c.id)
     )
     return [installation_ledger.from_row(row) for row in rows]
+
+
+def repositories_to_sweep(tx: Tx, limit: int) -> list[KnownRepository]:
+    """Present repositories of active installations, whose last sweep is the longest ago first."""
+    mine = installation_repositories
+    rows = tx.execute(
+        select(*installation_ledger.REPO_FIELDS)
+        .join(installations, installations.c.id == mine.c.installation_id)
+        .where(
+            installations.c.state == "active",
+            mine.c.state == "present",
+            mine.c.archived.is_not(True),
+            mine.c.owner.is_not(None),
+            mine.c.name.is_not(None),
+        )
+        .order_by(mine.c.swept_at.is_not(None), mine.c.swept_at, mine.c.repo_id)
+        .limit(limit)
+    )
+    return [KnownRepository(**row._mapping) for row in rows]
 
 
 def accounts_with_plans(tx: Tx, limit: int) -> list[int]:

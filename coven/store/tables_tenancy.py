@@ -34,6 +34,7 @@ installations = Table(
     Column("state_at", UtcDateTime, comment="payload time of what the state rests on"),
     Column("grant_at", UtcDateTime, comment="same, for permissions, events and selection"),
     Column("account_at", UtcDateTime, comment="same, for the account"),
+    Column("first_at", UtcDateTime, nullable=False, comment="since when it is known"),
     Column("learned_at", UtcDateTime, nullable=False),
     Column("reconciled_at", UtcDateTime),
     Index("ix_installations_account", "account_id"),
@@ -52,6 +53,7 @@ installation_repositories = Table(
     Column("state_at", UtcDateTime),
     Column("facts_at", UtcDateTime, comment="payload time of name, privacy and archival"),
     Column("learned_at", UtcDateTime, nullable=False),
+    Column("swept_at", UtcDateTime, comment="when its open threads were looked at"),
     Index("ix_installation_repositories_repo", "repo_id"),
 )
 

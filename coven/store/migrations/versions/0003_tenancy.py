@@ -72,6 +72,9 @@ def upgrade() -> None:
             comment="payload time of name, privacy and archival",
         ),
         sa.Column("learned_at", UtcDateTime(), nullable=False),
+        sa.Column(
+            "swept_at", UtcDateTime(), nullable=True, comment="when its open threads were looked at"
+        ),
         sa.PrimaryKeyConstraint(
             "installation_id", "repo_id", name=op.f("pk_installation_repositories")
         ),
@@ -108,6 +111,7 @@ def upgrade() -> None:
             comment="same, for permissions, events and selection",
         ),
         sa.Column("account_at", UtcDateTime(), nullable=True, comment="same, for the account"),
+        sa.Column("first_at", UtcDateTime(), nullable=False, comment="since when it is known"),
         sa.Column("learned_at", UtcDateTime(), nullable=False),
         sa.Column("reconciled_at", UtcDateTime(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_installations")),
