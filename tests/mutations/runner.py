@@ -52,8 +52,10 @@ class Mutation:
     module: str
     old: str
     new: str
-    breaks: str
-    """The file of the corpus of which at least one case must break."""
+    corpus: str
+    """The file of the case."""
+    case: str
+    """The case that must break, by the rule that it names."""
     also: tuple[tuple[str, str], ...] = ()
     """What must go with it, where two checks stand for one rule."""
 
@@ -70,16 +72,15 @@ def mutated_source(mutation: Mutation) -> str:
     return source
 
 
-def broken_case(mutation: Mutation) -> str | None:
-    """The first case that comes out differently without the rule; None when none does."""
+def breaks(mutation: Mutation) -> bool:
+    """Whether the case comes out differently without the rule; ``ValueError`` without a case."""
     with corpus_with({mutation.module: mutated_source(mutation)}) as corpus:
-        check = corpus.CHECKS[mutation.breaks]
-        for case in corpus.cases(mutation.breaks):
-            try:
-                check(case)
-            except Exception:
-                return str(case["rule"])
-    return None
+        (case,) = (each for each in corpus.cases(mutation.corpus) if each["rule"] == mutation.case)
+        try:
+            corpus.CHECKS[mutation.corpus](case)
+        except Exception:
+            return True
+    return False
 
 
 @contextmanager

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from coven.memory import keys
 from tests.mutations import corpus, database
 from tests.mutations.memory import MUTATIONS
-from tests.mutations.runner import Mutation, broken_case, corpus_with, mutated_source
+from tests.mutations.runner import Mutation, breaks, corpus_with, mutated_source
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -33,14 +34,23 @@ def test_the_corpus_holds_and_each_case_names_its_own_rule(name: str) -> None:
     [pytest.param(each, id=f"{each.module.split('.')[-1]}: {each.rule}") for each in MUTATIONS],
 )
 def test_without_the_rule_a_case_breaks(mutation: Mutation) -> None:
-    assert broken_case(mutation) is not None
+    assert breaks(mutation)
 
 
 def test_a_change_that_changes_nothing_breaks_nothing() -> None:
-    idle = Mutation("none", "coven.memory.keys", "MAX_CHARS = 200", "MAX_CHARS = 100 + 100", "keys")
-    assert broken_case(idle) is None
+    idle = Mutation(
+        "none",
+        "coven.memory.keys",
+        "MAX_CHARS = 200",
+        "MAX_CHARS = 100 + 100",
+        "keys",
+        "200 characters at most",
+    )
+    assert not breaks(idle)
     with pytest.raises(LookupError, match="stands 0 times"):
-        mutated_source(Mutation("gone", "coven.memory.keys", "no such text", "", "keys"))
+        mutated_source(replace(idle, old="no such text"))
+    with pytest.raises(ValueError, match="not enough values"):
+        breaks(replace(idle, case="no such case"))
 
 
 def test_a_mutation_leaves_the_process_as_it_was() -> None:

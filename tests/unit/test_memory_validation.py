@@ -24,6 +24,7 @@ from coven.texts import CheckText, Voice, Work
 from coven.texts_review import Links, ReviewReport, check_review, memory_line, with_memory
 from coven.values import TrustScope
 from tests.memory_book import entry
+from tests.mutations import corpus
 from tests.unit.test_memory_policy import FACTS, ON
 
 CORPUS = Path(__file__).parents[1] / "fixtures" / "memory" / "reports.json"
@@ -56,8 +57,9 @@ def judge(
 )
 def test_every_entry_gets_its_decision(case: dict[str, Any]) -> None:
     report = MemoryUsed.model_validate_json(json.dumps(case["report"]))
-    grant = grant_of(case)
-    found = judge_memory(grant, report, case["denied"], REDACTOR, NOW)
+    grant = None if case.get("no_policy") else grant_of(case)
+    known = {text: corpus.entry(**facts) for text, facts in case.get("known", {}).items()}
+    found = judge_memory(grant, report, case["denied"], REDACTOR, NOW, known)
     assert [each.reason for each in found.decisions] == case["expect"]
     assert len(found.alarms) == case["alarms"]
     written = json.dumps(record(grant, found))
