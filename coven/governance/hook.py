@@ -53,7 +53,7 @@ def check(data: bytes, snapshot: str, journal: str, key: str, cwd: str) -> str |
     from coven.errors import GovernanceRefused
     from coven.governance import hook_journal
     from coven.governance.actions import Bash, MalformedAction, action_json
-    from coven.governance.bash import afterwards, analyse
+    from coven.governance.bash import ANYWHERE, Shell, afterwards, analyse
     from coven.governance.evaluate import decide, refusal
     from coven.governance.hook_event import read_event
     from coven.governance.signing import PublicKeys
@@ -86,12 +86,13 @@ def check(data: bytes, snapshot: str, journal: str, key: str, cwd: str) -> str |
             return f"governance:audit_unavailable: {error}"
         if event.told_cwd:
             shell = shell._replace(cwds=("",))
+        starts = Shell((ANYWHERE,)) if event.apart else shell
         world = this_machine(
             partial(
                 analyse,
-                home=shell.home,
+                home=starts.home,
                 expand=partial(matching, cwd=event.cwd or cwd),
-                cwds=shell.cwds,
+                cwds=starts.cwds,
             )
         )
         policy = found.policy(world)
@@ -101,7 +102,7 @@ def check(data: bytes, snapshot: str, journal: str, key: str, cwd: str) -> str |
                 lambda: policy, action, scope, world, expired=lambda: time.monotonic() > until
             )
             verdicts.append((action, decision))
-        if not event.background and not any(one.is_blocking for _, one in verdicts):
+        if not (event.background or event.apart or any(one.is_blocking for _, one in verdicts)):
             for action in event.actions:
                 if isinstance(action, Bash):
                     shell = afterwards(action.command, shell)

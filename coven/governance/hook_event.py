@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +47,9 @@ class Event:
     told_cwd: bool = False
     """Whether the harness said where its shell stands."""
     background: bool = False
-    """Whether the command runs beside the harness's own shell."""
+    """Whether the command leaves the harness's own shell as it is."""
+    apart: bool = False
+    """Whether it runs in a shell of its own that lives on, so that nobody knows where."""
     tool_use_id: str | None = None
     session: str | None = None
 
@@ -85,6 +88,7 @@ def read_event(data: bytes, cwd: str) -> Event:
         place,
         "cwd" in value,
         given.get("run_in_background") is True,
+        tool == "REPL",
         _optional(value, "tool_use_id"),
         _optional(value, "session_id"),
     )
@@ -106,17 +110,28 @@ def _shell(given: Mapping[str, Any], cwd: str) -> list[Action]:
     return [Bash(_text(given, "command"), cwd)]
 
 
-def _script(name: str) -> Callable[[Mapping[str, Any], str], list[Action]]:
-    """A tool that runs code of another language: judged as a shell that runs it."""
+_LANGUAGES = {
+    "bash": None,
+    "": None,
+    "python": "python3 -c",
+    "python3": "python3 -c",
+    "javascript": "node -e",
+    "node": "node -e",
+}
 
-    def read(given: Mapping[str, Any], cwd: str) -> list[Action]:
-        code = given.get("command", given.get("code", given.get("script")))
-        if not isinstance(code, str) or not code:
-            raise MalformedAction("command", "is missing or is no text")
-        quoted = "'" + code.replace("'", "'\\''") + "'"
-        return [Bash(f"{name} -c {quoted}", cwd)]
 
-    return read
+def _repl(given: Mapping[str, Any], cwd: str) -> list[Action]:
+    """An interpreter that lives on; without a language it is bash."""
+    code = _text(given, "code")
+    language = given.get("language") or ""
+    if not isinstance(language, str) or language.lower() not in _LANGUAGES:
+        raise MalformedAction("language", "is not known")
+    program = _LANGUAGES[language.lower()]
+    return [Bash(code if program is None else f"{program} {shlex.quote(code)}", cwd)]
+
+
+def _powershell(given: Mapping[str, Any], cwd: str) -> list[Action]:
+    return [Bash(f"pwsh -c {shlex.quote(_text(given, 'command'))}", cwd)]
 
 
 def _file(given: Mapping[str, Any], cwd: str) -> list[Action]:
@@ -147,7 +162,7 @@ def _multi(given: Mapping[str, Any], cwd: str) -> list[Action]:
     return _file(given, cwd) if "file_path" in given else _batch(given, cwd)
 
 
-_PATCHED = re.compile(r"(?:\+\+\+|---) ([^\t\n]+)|\*\*\* (?:Add|Update|Delete) File: (.+)|"
+_PATCHED = re.compile(r"(?:\+\+\+|---) (.+)|\*\*\* (?:Add|Update|Delete) File: (.+)|"
                       r"\*\*\* Move to: (.+)|rename (?:from|to) (.+)")  # fmt: skip
 
 
@@ -158,17 +173,23 @@ def _patch(given: Mapping[str, Any], cwd: str) -> list[Action]:
     paths: dict[str, None] = {}
     for line in text.split("\n"):
         match = _PATCHED.match(line)
-        if match is None:
-            continue
-        path = next(group for group in match.groups() if group).strip()
-        if path == "/dev/null":
-            continue
-        paths[path] = None
-        if re.match(r"[ab]/", path):
-            paths[path[2:]] = None
+        if match is not None:
+            named = next(group for group in match.groups() if group)
+            for path in (named, named.partition("\t")[0]):
+                paths |= dict.fromkeys(_stripped(path.strip()))
+    paths.pop("", None)
+    paths.pop("/dev/null", None)
     if not paths or len(paths) > MAX_FILES:
         raise MalformedAction("patch", "names no file, or too many")
     return [FilesystemWrite(_absolute(path, cwd), Op.MODIFY) for path in paths]
+
+
+def _stripped(path: str) -> Iterator[str]:
+    """Readers of patches take ``a/`` and ``b/`` off, some of them again and again."""
+    yield path
+    while path[:2] in ("a/", "b/"):
+        path = path[2:]
+        yield path
 
 
 def _fetch(given: Mapping[str, Any], _cwd: str) -> list[Action]:
@@ -185,8 +206,8 @@ _TOOLS: Mapping[str, Callable[[Mapping[str, Any], str], list[Action]]] = {
     "Shell": _shell,
     "monitor": _shell,
     "Monitor": _shell,
-    "PowerShell": _script("pwsh"),
-    "REPL": _script("python3"),
+    "PowerShell": _powershell,
+    "REPL": _repl,
     "Write": _file,
     "Edit": _file,
     "MultiEdit": _multi,
