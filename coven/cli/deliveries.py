@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from coven.bootstrap import build_services
-from coven.cli import exits, ledger
+from coven.cli import exits, ledger, replay
 from coven.cli.context import ConfigOption, JsonOption, opened_store
-from coven.cli.output import show_json, show_table
+from coven.cli.output import complain, plain, show_json, show_table
 from coven.recovery import recover_deliveries
 from coven.settings.loader import load_settings
 from coven.tenancy import redelivery
@@ -103,4 +104,44 @@ def recover(
             f"Nothing is missing: {done.seen} attempts were looked at.",
         )
     if done.refused or done.given_up:
+        raise typer.Exit(exits.FAILED)
+
+
+@app.command("replay")
+def replay_(
+    what: Annotated[
+        str, typer.Argument(help="A file with a payload, or with --known a delivery id.")
+    ],
+    event: Annotated[
+        str | None, typer.Option(help="The event of the file's payload, such as issue_comment.")
+    ] = None,
+    delivery: Annotated[
+        str | None, typer.Option("--id", help="Its delivery id; a new one when absent.")
+    ] = None,
+    known: Annotated[
+        bool, typer.Option("--known", help="Send a delivery of the ledger again, under its id.")
+    ] = False,
+    url: Annotated[str | None, typer.Option(help="The receiver, if not on this machine.")] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send a payload to the receiver, signed: what was ignored is routed anew, no task twice."""
+    settings = load_settings(config)
+    try:
+        if known:
+            with opened_store(config) as store, store.read() as tx:
+                parcel = replay.from_ledger(tx, what)
+        elif event is None:
+            raise typer.BadParameter("name the event of a file with --event", param_hint="--event")
+        else:
+            parcel = replay.from_file(Path(what), event, delivery)
+    except replay.NotReplayable as problem:
+        complain(str(problem))
+        raise typer.Exit(exits.NOT_FOUND) from None
+    answer = replay.send(settings, parcel, url)
+    if as_json:
+        show_json(asdict(answer))
+    else:
+        print(f"{answer.delivery}: {answer.status} {plain(answer.body)}")
+    if answer.status >= 300:
         raise typer.Exit(exits.FAILED)
