@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from coven.store import deliveries
+from coven.store import api_audit, book_reads, deliveries, sweeps
 from coven.store.engine import Store
 from coven.values import DeliveryId
 from tests.integration.api_kit import SERVICE, Api
@@ -73,6 +74,33 @@ def test_memory_goes_on_where_it_stopped(store: Store) -> None:
     ids = [api.propose(TENANT, f"notes/n{n}", f"Text {n}").id for n in range(5)]
     api.propose(OTHER, "notes/n", "Another's")
     assert walk(api, "/memory?", api.reader(), "memory") == ids[::-1]
+
+
+def test_an_export_is_read_while_it_is_sent(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(book_reads, "_BATCH", 2)
+    api = Api(store, seed=False)
+    ids = [api.propose(TENANT, f"notes/n{n}", f"Text {n}").id for n in range(5)]
+    answer = api.get("/memory/export", api.reader())
+    assert answer.is_streamed
+    lines = iter(answer.iter_encoded())
+    seen = [json.loads(next(lines))["id"]]
+    ids.append(api.propose(TENANT, "notes/late", "Came meanwhile").id)  # nothing is locked
+    seen += [json.loads(line)["id"] for line in lines]
+    assert seen == ids
+
+
+def test_refusals_are_counted_whole_by_many_at_once(store: Store) -> None:
+    def count(_: int) -> None:
+        with store.write() as tx:
+            api_audit.count_refusals(
+                None, tx, at=NOW, caller="anonymous", action="x", result="unauthorized", times=3
+            )
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(count, range(12)))
+    with store.read() as tx:
+        (row,) = sweeps.audit_page(tx, api_audit.Wanted(), 10)
+    assert row.times == 36
 
 
 @pytest.fixture

@@ -146,7 +146,10 @@ def _responses(operation: Operation) -> Json:
         schema: Json = {"$ref": _REF.format(model=operation.answer.__name__)}
     else:
         line = operation.lines.__name__ if operation.lines is not None else "object"
-        media, schema = "application/x-ndjson", {"type": "string", "description": f"{line}s"}
+        media, schema = (
+            "application/x-ndjson",
+            {"type": "string", "description": f"One {line} a line"},
+        )
     good: Json = {"description": "The answer", "content": {media: {"schema": schema}}}
     answers: Json = {"200": good}
     statuses = {400, 401, 403, 429, 503, *operation.problems}
