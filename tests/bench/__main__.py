@@ -14,13 +14,15 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import api_calls, checkout, governance, overhead, redaction
+from tests.bench import api_calls, checkout, claims, governance, overhead, record, redaction
 
 PARTS: dict[str, Callable[[Path], None]] = {
     "calls": api_calls.measure,
     "checkout": checkout.measure,
+    "claims": claims.measure,
     "governance": governance.measure,
     "overhead": overhead.measure,
+    "record": record.measure,
     "redaction": redaction.measure,
 }
 
