@@ -8,6 +8,7 @@ import sys
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import coven
 from coven.governance.snapshot import CANARY_TOOL
@@ -40,30 +41,42 @@ class Hook:
     @property
     def coven_code(self) -> bytes:
         """``settings.json`` of coven-code's home."""
-        hook = {"command": self.command, "blocking": True}
-        return _json({"config": {"hooks": {"PreToolUse": [hook]}}})
+        return self.settings(self.command, "coven-code")
 
     @property
     def claude_code(self) -> bytes:
         """``settings.json`` of Claude Code's ``.claude`` folder."""
+        return self.settings(self.command, "claude-code")
+
+    @property
+    def canary(self) -> str:
+        """A shell command that ends with 2 exactly when the hook is at work."""
+        return self.canary_of(self.command)
+
+    @staticmethod
+    def settings(command: str, harness: Literal["coven-code", "claude-code"]) -> bytes:
+        """The settings file that installs ``command`` for every tool."""
+        if harness == "coven-code":
+            return _json(
+                {"config": {"hooks": {"PreToolUse": [{"command": command, "blocking": True}]}}}
+            )
         hook = {
             "type": "command",
-            "command": self.command,
+            "command": command,
             "timeout": TIMEOUT_SECS,
             "onFailure": "block",
         }
         return _json({"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]}})
 
-    @property
-    def canary(self) -> str:
-        """A shell command that ends with 2 exactly when the hook is at work."""
-        event = json.dumps(
-            {"event": "PreToolUse", "tool_name": CANARY_TOOL, "tool_input": {}, "session_id": "-"}
-        )
-        asked = f"printf %s {shlex.quote(event)} | {{ {self.command}; }}"
-        allowed = json.dumps({"event": "PreToolUse", "tool_name": "Read", "tool_input": {}})
-        harmless = f"printf %s {shlex.quote(allowed)} | {{ {self.command}; }}"
-        return f"( {harmless} ) || exit 1\n{asked}"
+    @staticmethod
+    def canary_of(command: str) -> str:
+        """Asks a hook about a harmless tool, which must pass, and about one that must not."""
+
+        def asked(tool: str) -> str:
+            event = {"event": "PreToolUse", "tool_name": tool, "tool_input": {}, "session_id": "-"}
+            return f"printf %s {shlex.quote(json.dumps(event))} | {{ {command}; }}"
+
+        return f"( {asked('Read')} ) || exit 1\n{asked(CANARY_TOOL)}"
 
 
 def code_folders() -> tuple[Path, ...]:
