@@ -49,7 +49,7 @@ def all_facts(
         one = derived.action
         if isinstance(one, Bash):
             known = world.analyse(one.command)
-            yield one, ShellFacts(one, known, guess and known.unanalysable is not None)
+            yield one, ShellFacts.of(one, known, guess=guess)
             pending += _caused(known, one.cwd, guess=guess)
         elif isinstance(one, FilesystemWrite):
             yield one, file_rules.facts(one, derived.unknown, scope, world)

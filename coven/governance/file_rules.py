@@ -91,15 +91,16 @@ def _within(areas: Sequence[_Area]) -> Condition[FileFacts]:
         if facts.places is None:
             return Finding.POSSIBLE
         spots, op = facts.places.any, facts.action.op
+        with_tree = op is None or op in _WITH_TREE
         found = Finding.NO
         for area in areas:
             globs = area.globs(facts)
-            if any(glob.matches(spot) for glob in globs.within for spot in spots):
-                return Finding.YES
-            if (op is None or op in _WITH_TREE) and any(
-                not spot or any(glob.matches(spot) for glob in globs.above) for spot in spots
-            ):
-                found = max(found, Finding.YES if op else Finding.POSSIBLE)
+            for spot in spots:
+                for glob in globs.within:
+                    if glob.matches(spot):
+                        return Finding.YES
+                if with_tree and (not spot or any(glob.matches(spot) for glob in globs.above)):
+                    found = max(found, Finding.YES if op else Finding.POSSIBLE)
         return found
 
     return condition

@@ -37,12 +37,13 @@ Condition: TypeAlias = Callable[[F], Finding]
 
 def all_of(conditions: Iterable[Condition[F]], facts: F) -> Finding:
     """Whether all conditions hold."""
-    found = Finding.YES
+    certain = True
     for condition in conditions:
-        found = min(found, condition(facts))
+        found = condition(facts)
         if found is Finding.NO:
-            break
-    return found
+            return found
+        certain = certain and found is Finding.YES
+    return Finding.YES if certain else Finding.POSSIBLE
 
 
 @dataclass(frozen=True, slots=True)

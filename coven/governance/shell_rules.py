@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from coven.governance import argv
 from coven.governance.actions import Bash
-from coven.governance.matchers import BashFacts, Condition, Finding, SimpleCommand, yes
+from coven.governance.matchers import BashFacts, Condition, Finding, Word, yes
 from coven.governance.shapes import InvalidMatcher, Members
 
 KEYS = (
@@ -26,6 +26,18 @@ class ShellFacts:
     known: BashFacts
     guess: bool
     """Whether what could not be analysed counts as a possible match of everything."""
+
+    programs: tuple[tuple[tuple[Word, ...], tuple[str, ...]], ...]
+    """The words of each command, and the names of its program."""
+
+    @classmethod
+    def of(cls, action: Bash, known: BashFacts, *, guess: bool) -> ShellFacts:
+        """The facts of one command."""
+        named = (
+            (words, argv.program_names(words[0] if words else None))
+            for words in (command.argv for command in known.commands)
+        )
+        return cls(action, known, guess and known.unanalysable is not None, tuple(named))
 
 
 def conditions(members: Members) -> tuple[Condition[ShellFacts], ...]:
@@ -66,15 +78,15 @@ def _holding(needle: str) -> Condition[ShellFacts]:
 
 
 def _some_command(prefix: argv.Choices, wanted: argv.Choices) -> Condition[ShellFacts]:
-    def one(command: SimpleCommand) -> Finding:
-        found = Finding.YES
-        if prefix:
-            names = argv.program_names(command.argv[0] if command.argv else None)
-            found = argv.prefix(command.argv, names, prefix)
-        return min(found, argv.contains_all(command.argv, wanted)) if wanted else found
-
     def condition(facts: ShellFacts) -> Finding:
         found = Finding.POSSIBLE if facts.guess else Finding.NO
-        return max([found, *(one(command) for command in facts.known.commands)])
+        for words, names in facts.programs:
+            one = argv.prefix(words, names, prefix) if prefix else Finding.YES
+            if one is not Finding.NO and wanted:
+                one = min(one, argv.contains_all(words, wanted))
+            if one is Finding.YES:
+                return one
+            found = max(found, one)
+        return found
 
     return condition

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import socket
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -66,7 +66,7 @@ def this_machine(analyse: Analyse = nothing_known, search_path: str | None = Non
     """The answers of this machine; programs are looked up in ``search_path``."""
     return World(
         physical=os.path.realpath,
-        folds_case=_folds_case,
+        folds_case=CaseProbe(),
         which=lambda name: shutil.which(name, path=search_path),
         free_bytes=_free_bytes,
         addresses=_addresses,
@@ -86,27 +86,46 @@ def no_machine(analyse: Analyse = nothing_known) -> World:
     )
 
 
-def _folds_case(path: str) -> bool:
-    if sys.platform.startswith("linux"):
-        return False
-    place = _existing(path)
-    other = place.with_name(place.name.swapcase())
-    try:
-        return other.name != place.name and other.samefile(place)
-    except OSError:
-        return False
+class CaseProbe:
+    """Whether a volume folds case: found out once, by asking for a name in other letters."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, bool] = {}
+
+    def __call__(self, path: str) -> bool:
+        try:
+            place, volume = _existing(path)
+            if volume not in self._known:
+                self._known[volume] = _folds_case(Path(place), volume)
+            return self._known[volume]
+        except OSError:
+            return False
+
+
+def _folds_case(place: Path, volume: int) -> bool:
+    own = place.parent.stat().st_dev == volume and place != place.parent
+    for entry in (place,) if own else itertools.islice(place.iterdir(), 50):
+        other = entry.with_name(entry.name.swapcase())
+        if other.name != entry.name:
+            return other.exists() and other.samefile(entry)
+    return False
 
 
 def _free_bytes(path: str) -> int:
-    volume = os.statvfs(_existing(path))
+    volume = os.statvfs(_existing(path)[0])
     return volume.f_bavail * volume.f_frsize
 
 
-def _existing(path: str) -> Path:
-    place = Path(os.path.realpath(path))
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    return place
+def _existing(path: str) -> tuple[str, int]:
+    """The deepest folder of an absolute path that is there, and its volume."""
+    while True:
+        try:
+            return path, os.stat(path).st_dev  # noqa: PTH116 - asked for every path of a command
+        except (FileNotFoundError, NotADirectoryError):
+            above = os.path.dirname(path)  # noqa: PTH120
+            if above == path:
+                raise
+            path = above
 
 
 def _addresses(host: str) -> tuple[str, ...]:
