@@ -6,6 +6,7 @@ some of its repositories. What is outside the view does not exist.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -34,6 +35,8 @@ from coven.values import (
 )
 from webhooks.api import items, shapes
 
+_TASK_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
+
 ROUTING_WINDOW = timedelta(days=1)
 """How far back the routing reasons are counted unless asked otherwise."""
 
@@ -57,6 +60,8 @@ def task(
     view: InstallationId | None, tx: Tx, task_id: str, repos: frozenset[RepoName] = frozenset()
 ) -> Task | None:
     """One task of a view."""
+    if not _TASK_ID.fullmatch(task_id):
+        return None
     known = TaskId(task_id)
     found = tasks.locate(tx, known) if view is None else tasks.get(view, tx, known)
     if found is None or not _within(repos, items.name_of(found)):
