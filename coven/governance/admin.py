@@ -24,6 +24,7 @@ from coven.governance.signing import PublicKeys, Signer, key_message, rule_messa
 from coven.governance.strict_json import canonical
 from coven.governance.world import no_machine
 from coven.redaction import Redactor
+from coven.store import chain
 from coven.store import rules as ledger
 from coven.store.engine import Tx
 
@@ -353,3 +354,31 @@ def _named(rows: Sequence[Row], rule_id: str) -> Row:
 def _merged(before: Sequence[Row], changed: Sequence[Row]) -> list[Row]:
     merged = {row["id"]: row for row in [*before, *changed]}
     return list(merged.values())
+
+
+def status(engine: Engine) -> dict[str, Any]:
+    """What ``governance status`` says: mode, policy, keys and whether all of it can be trusted."""
+    problem: str | None = None
+    epoch, enforced = 0, 0
+    try:
+        policy = engine.policy()
+        epoch = policy.epoch
+        enforced = sum(len(found) for found in policy.by_kind.values())
+    except CovenError as error:
+        problem = str(error)
+    with engine.store.read() as tx:
+        head = chain.head(tx)
+    return {
+        "mode": engine.settings.governance.mode,
+        "enabled": engine.settings.governance.enabled,
+        "unsigned_mode": not engine.signed,
+        "policy_epoch": epoch,
+        "rules_enforced": enforced,
+        "operator_keys": sorted(engine.keys.public_keys("operator").raw),
+        "service_keys": sorted(engine.keys.public_keys("service").raw),
+        "key_dir": str(engine.keys.folder),
+        "audit_sequence": head[0] if head else 0,
+        "audit_head": head[1].hex() if head else None,
+        "problem": problem,
+        "ok": problem is None,
+    }

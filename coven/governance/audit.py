@@ -20,7 +20,13 @@ from typing import Any
 
 from coven.errors import GovernanceRefused, StoreUnavailable
 from coven.governance.locked import locked
-from coven.governance.signing import AUDIT_DOMAIN, PublicKeys, Signer
+from coven.governance.signing import (
+    ANCHOR_DOMAIN,
+    AUDIT_DOMAIN,
+    PublicKeys,
+    Signer,
+    message,
+)
 from coven.governance.strict_json import canonical
 from coven.redaction import Redactor
 from coven.store import chain
@@ -343,3 +349,22 @@ def imported(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     for line in lines:
         value = json.loads(line)
         yield value | {name: bytes.fromhex(value[name]) for name in binary}
+
+
+def anchor_of(store: Store, signer: Signer) -> dict[str, Any] | None:
+    """The present head to be kept elsewhere, one line of an anchor file; None for an empty chain.
+
+    Raises ``StoreUnavailable``.
+    """
+    with store.read() as tx:
+        found = chain.head(tx)
+    if found is None or found[0] == 0:
+        return None
+    sequence, digest = found
+    statement = message(ANCHOR_DOMAIN, {"sequence": sequence, "row_hash": digest.hex()})
+    return {
+        "sequence": sequence,
+        "row_hash": digest.hex(),
+        "key_id": signer.key_id,
+        "signature": signer.sign(statement).hex(),
+    }

@@ -23,6 +23,7 @@ RULE_DOMAIN = "coven-github/governance-rule/v1"
 POLICY_DOMAIN = "coven-github/governance-policy/v1"
 KEY_DOMAIN = "coven-github/governance-key/v1"
 AUDIT_DOMAIN = "coven-github/audit/v1"
+ANCHOR_DOMAIN = "coven-github/audit-anchor/v1"
 SIGNATURE_BYTES = 64
 KEY_BYTES = 32
 

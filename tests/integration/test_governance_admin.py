@@ -11,7 +11,7 @@ from sqlalchemy import text
 from coven.bootstrap import build_services
 from coven.errors import ConfigurationError
 from coven.governance.actions import FilesystemWrite
-from coven.governance.admin import Change, EpochConflict, NoSuchRule, listed
+from coven.governance.admin import Change, EpochConflict, NoSuchRule, listed, status
 from coven.governance.defaults import install_defaults, would_have_blocked
 from coven.governance.head import PolicyUnusable
 from coven.governance.identity import KeyProblem
@@ -76,6 +76,18 @@ def test_every_change_is_signed_counted_and_on_record(desk: Office) -> None:
         "policy_advanced",
     ]
     assert desk.proven().ok
+
+
+def test_the_status_says_what_is_in_force_and_what_is_wrong(desk: Office) -> None:
+    add(desk)
+    good = status(desk.engine)
+    assert (good["ok"], good["policy_epoch"], good["rules_enforced"]) == (True, 1, 1)
+    assert good["operator_keys"] == [desk.engine.keys.signer("operator").key_id]
+    with desk.store.write() as tx:
+        tx.execute(text("UPDATE governance_rules SET reason = 'x' WHERE id = 'X1'"))
+    bad = status(desk.engine)
+    assert bad["ok"] is False
+    assert "policy_tampered" in bad["problem"]
 
 
 def test_an_id_is_never_used_twice(desk: Office) -> None:

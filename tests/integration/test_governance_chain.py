@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,6 +17,7 @@ from coven.governance.audit import (
     Anchor,
     Event,
     Recorder,
+    anchor_of,
     append,
     export,
     imported,
@@ -227,6 +229,20 @@ def test_an_end_rewritten_with_the_stolen_key_is_found_by_the_anchor(filled: Sto
     report = verify(forged, new_head, KEYS, anchors=[anchor])
     assert report.chain_break is not None
     assert report.chain_break["sequence"] == ROWS
+
+
+def test_the_present_head_can_be_kept_elsewhere_and_found_again(filled: Store) -> None:
+    kept = anchor_of(filled, SIGNER)
+    assert kept is not None
+    anchor = Anchor.parse(json.dumps(kept))
+    Recorder(filled, SIGNER).commit([event(9)], NOW)
+    report = verify_store(filled, KEYS, anchors=[anchor])
+    assert report.ok
+    assert report.anchors_checked == 1
+
+
+def test_an_empty_chain_has_no_anchor(store: Store) -> None:
+    assert anchor_of(store, SIGNER) is None
 
 
 def test_a_short_anchor_is_refused() -> None:
