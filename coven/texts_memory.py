@@ -191,6 +191,11 @@ def reply_answered(rows: Sequence[str]) -> str:
     return cut_bytes("\n".join(f"- {row}" for row in rows), COMMENT - 300, CUT)
 
 
+def reply_all(bodies: Sequence[str]) -> str:
+    """One answer to all decisions of a comment, in their order; empty when none has words."""
+    return cut_bytes("\n\n---\n\n".join(bodies), COMMENT - 300, CUT)
+
+
 def approved_line(voice: Voice, decided: Decided, entry: Entry) -> str:
     """What ``approve`` did to one entry."""
     lead = "is approved" if decided.fresh else f"was {standing(entry)} already"

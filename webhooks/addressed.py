@@ -129,7 +129,13 @@ def _choose(found: list[Intent | Ignored]) -> Routed:
     for intent in found:
         if isinstance(intent, Ignored):
             continue
-        if intent.semantic_key in chosen and intent.verb != "cancel":
+        first = chosen.get(intent.semantic_key)
+        if first is not None and intent.needs is Needs.DECISION:
+            # A maintainer's decision is never the one that is dropped, nor half of two.
+            both = first.needs is Needs.DECISION
+            chosen[intent.semantic_key] = _and_then(first, intent) if both else intent
+            continue
+        if first is not None and intent.verb != "cancel":
             continue  # One answer per comment; a wish to stop is never the one that is dropped.
         if intent.lane is not Lane.CONTROL:
             sessions += 1
@@ -139,6 +145,13 @@ def _choose(found: list[Intent | Ignored]) -> Routed:
     if not chosen:
         return next(item for item in found if isinstance(item, Ignored))
     return tuple(chosen.values())
+
+
+def _and_then(first: Intent, further: Intent) -> Intent:
+    """One task for all decisions of a comment: ``verb_2``, ``args_2`` and so on."""
+    number = 2 + sum(name.startswith("verb_") for name in first.payload)
+    more = {f"verb_{number}": further.verb, f"args_{number}": further.payload.get("args", "")}
+    return replace(first, payload=first.payload | more)
 
 
 def _answering(scene: Scene, said: Said) -> Answer | None:

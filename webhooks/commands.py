@@ -17,7 +17,7 @@ from itertools import pairwise
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from coven.verbs import VERBS, Verb, nearest
+from coven.verbs import MEMORY_VERBS, VERBS, Verb, nearest
 
 MAX_LINES = 2_000
 """Commands further down than this are not looked for."""
@@ -162,7 +162,7 @@ class Grammar:
         return {ord(first) - _SENTINEL for first in firsts if first and _RESERVED.match(first)}
 
     def _commands(self, text: str, places: list[tuple[re.Match[str], int]]) -> tuple[Command, ...]:
-        found: dict[tuple[str, str], Command] = {}
+        found: dict[tuple[str, str, str], Command] = {}
         following = [_line_of(text, match.start()) for match, _ in places[1:]] + [len(text)]
         for (match, limit), end in zip(places, following, strict=False):
             handle = (match.group(1) or SLASH).lower()
@@ -170,7 +170,9 @@ class Grammar:
             if command is None or (command.verb is None and text[: match.start()].strip()):
                 # A word that is no verb counts only where the comment begins: the rest is talk.
                 continue
-            found.setdefault((command.handle, command.word), command)
+            # Two decisions of one kind are about two things; other work is wanted once.
+            about = command.args if command.word in MEMORY_VERBS else ""
+            found.setdefault((command.handle, command.word, about), command)
         return tuple(found.values())
 
     def _command(self, rest: str, handle: str) -> Command | None:

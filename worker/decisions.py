@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from coven import texts_memory as texts
@@ -39,6 +39,8 @@ _BETWEEN = re.compile(r"[\s,;]+")
 class Command:
     """One decision, by somebody who was just seen to have write access."""
 
+    verb: str
+    args: str
     services: Services
     task: Task
     familiar: Familiar
@@ -69,6 +71,8 @@ class Line:
     ring: Sequence[TaskId] = ()
 
 
+Act = Callable[[Command, Tx], Said]
+"""What a verb does, in the transaction that ends the command."""
 Handler = Callable[[Command, Tx, str, bool], Line]
 """(command, transaction, id, approve or deny) -> what came of it."""
 
@@ -94,6 +98,14 @@ def named_ids(args: str) -> list[str] | None:
     return found if 0 < len(found) <= MAX_IDS else None
 
 
+def wishes(task: Task) -> list[tuple[str, str]]:
+    """The decisions of one comment in their order, as (verb, words). Pure."""
+    found = [(task.verb, _text(task, "args"))]
+    while (verb := _text(task, f"verb_{len(found) + 1}")) != "":
+        found.append((verb, _text(task, f"args_{len(found) + 1}")))
+    return found
+
+
 def write_access(services: Services, task: Task) -> tuple[bool, bool]:
     """Whether the actor has write access now, and whether the repository is public.
 
@@ -109,16 +121,21 @@ def carry_out(
     services: Services,
     task: Task,
     familiar: Familiar,
-    act: Callable[[Command, Tx], Said],
+    acts: Mapping[str, Act],
 ) -> None:
-    """Carry a decision out and end its task. Raises ``LeaseLost`` and ``CovenError``."""
+    """Carry the decisions of a comment out and end their task.
+
+    Raises ``LeaseLost`` and ``CovenError``.
+    """
     may, public = write_access(services, task)
     if not may or task.actor_id is None:
         ending = Ending(TaskState.CANCELLED, "actor_lacks_write")
         seen = reaction(task.comment_id, task.comment_kind, "confused")
         settle.finish(services, task, ending, AttemptEnd(ending.outcome), seen)
         return
+    wished = wishes(task)
     command = Command(
+        *wished[0],
         services,
         task,
         familiar,
@@ -128,18 +145,23 @@ def carry_out(
         public,
     )
     with services.store.write("control.decide") as tx:
-        said = act(command, tx)
-        outcome = "done" if said.good else "not_done"
+        said = [
+            acts[verb](replace(command, verb=verb, args=args), tx)
+            for verb, args in wished
+            if verb in acts
+        ]
+        good = all(each.good for each in said)
+        outcome = "done" if good else "not_done"
         settle.finish_in(
             services,
             tx,
             task,
             Ending(TaskState.COMPLETED, outcome),
             AttemptEnd(outcome),
-            _reply(task, familiar, said.body),
-            good=said.good,
+            _reply(task, familiar, texts.reply_all([each.body for each in said if each.body])),
+            good=good,
         )
-    for task_id in dict.fromkeys([task.id, *said.ring]):
+    for task_id in dict.fromkeys([task.id, *(ring for each in said for ring in each.ring)]):
         services.bell.publish(task_id)
 
 
@@ -158,8 +180,13 @@ def no_escalations(_command: Command, _tx: Tx, name: str, _approve: bool) -> Lin
     return Line(texts.no_such_escalation(name), good=False)
 
 
-def _reply(task: Task, familiar: Familiar, body: str | None) -> list[Surfacing]:
-    if body is None or task.comment_id is None:
+def _text(task: Task, name: str) -> str:
+    value = task.payload.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _reply(task: Task, familiar: Familiar, body: str) -> list[Surfacing]:
+    if not body or task.comment_id is None:
         return []
     content = ReplyContent.model_validate(
         {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 
 from coven import memory_shown
@@ -37,6 +37,7 @@ from coven.store.engine import Tx
 from coven.store.tasks import Task
 from coven.values import RepoId, SurfaceKind, TaskId, TrustScope
 from worker.decisions import (
+    Act,
     Command,
     Handler,
     Line,
@@ -120,11 +121,11 @@ HANDLERS: Mapping[str, Handler] = {"M": decide, "E": no_escalations}
 
 def answer(command: Command, tx: Tx) -> Said:
     """``approve`` and ``deny``: each id that is named."""
-    approve = command.task.verb == "approve"
-    ids = named_ids(_words(command.task))
+    approve = command.verb == "approve"
+    ids = named_ids(command.args)
     if ids is None:
         waiting = memory_shown.pending_on_thread(tx, command.task)
-        return Said(texts.reply_needs_id(command.voice, command.task.verb, waiting), good=False)
+        return Said(texts.reply_needs_id(command.voice, command.verb, waiting), good=False)
     return answer_ids(command, tx, ids, approve, HANDLERS)
 
 
@@ -132,7 +133,7 @@ def remember(command: Command, tx: Tx) -> Said:
     """``remember <text>``, or approval of the one proposal that waits on the thread."""
     task, voice, services = command.task, command.voice, command.services
     # What the maintainer can't see in their own comment, they did not ask for.
-    text = clean(_HTML_COMMENT.sub("", _words(task))).strip()
+    text = clean(_HTML_COMMENT.sub("", command.args)).strip()
     ids = named_ids(text)
     if ids is not None and len(ids) == len(text.split()):
         return answer_ids(command, tx, ids, True, HANDLERS)
@@ -170,7 +171,7 @@ def remember(command: Command, tx: Tx) -> Said:
 def forget(command: Command, tx: Tx) -> Said:
     """``forget <key|text|id>``: closes the place of the one entry that is meant."""
     task, voice = command.task, command.voice
-    wanted = clean(_words(command.task)).strip().strip("`").strip()
+    wanted = clean(command.args).strip().strip("`").strip()
     if not wanted:
         return Said(texts.reply_forget_nothing(voice, ""), good=False)
     target = _named_place(wanted)
@@ -280,7 +281,7 @@ def _offer(tx: Tx, task: Task) -> tuple[CheckRunContent | None, Task | None]:
     return CheckRunContent.model_validate(shown.desired), parent
 
 
-ACTS: Mapping[str, Callable[[Command, Tx], Said]] = {
+ACTS: Mapping[str, Act] = {
     "remember": remember,
     "approve": answer,
     "deny": answer,
@@ -293,7 +294,7 @@ ACTS: Mapping[str, Callable[[Command, Tx], Said]] = {
 
 def run(services: Services, task: Task, familiar: Familiar) -> None:
     """Carry out what a task of :data:`ACTS` asks for. Raises ``LeaseLost`` and ``CovenError``."""
-    carry_out(services, task, familiar, ACTS[task.verb])
+    carry_out(services, task, familiar, ACTS)
 
 
 def _shown_anew(command: Command, tx: Tx, *changed: Entry | None) -> list[TaskId]:
@@ -325,11 +326,6 @@ def _named_place(text: str) -> KeyPrefix | None:
         return KeyPrefix.parse(text)
     except ValueError:
         return None
-
-
-def _words(task: Task) -> str:
-    args = task.payload.get("args")
-    return args if isinstance(args, str) else ""
 
 
 def _keep(services: Services) -> timedelta | None:

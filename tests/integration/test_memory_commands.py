@@ -352,6 +352,25 @@ def test_approve_takes_several_ids_and_says_the_text_of_each(both: Desk) -> None
     assert both.entry(first.id).decided_by_login == "mona"
 
 
+def test_all_decisions_of_one_comment_are_carried_out_and_answered_once(desk: Desk) -> None:
+    first, second = desk.proposed("One.", "a/one"), desk.proposed("Two.", "a/two")
+    said = desk.say(
+        "approve",
+        payload={
+            "args": first.id,
+            "verb_2": "deny",
+            "args_2": second.id,
+            "verb_3": "remember",
+            "args_3": "Money is in cents.",
+        },
+    )
+    assert desk.entry(first.id).state is EntryState.APPROVED
+    assert desk.entry(second.id).state is EntryState.REJECTED
+    reply = desk.reply(said)
+    assert all(fact in reply for fact in (first.id, second.id, "Remembered as"))
+    assert reply.count("\n---\n") == 2
+
+
 @pytest.mark.parametrize(
     "args", ["", "all", "please", "{a} but not {b}", "not {a}", "the first, {a}", "M-123", "M-*"]
 )

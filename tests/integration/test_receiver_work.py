@@ -500,6 +500,16 @@ def test_commanded_review_does_not_disturb_the_automatic_one(bench: Bench) -> No
     }
 
 
+def test_all_decisions_of_a_comment_are_one_task_and_none_is_dropped(bench: Bench) -> None:
+    said = "@familiar status\n@familiar approve M-1\n@familiar approve M-2\n@familiar deny M-3"
+    bench.deliver("issue_comment", comment_event(said), "d")
+    (task,) = bench.of_delivery("d")
+    assert (task.verb, task.payload) == (
+        "approve",
+        {"args": "M-1", "verb_2": "approve", "args_2": "M-2", "verb_3": "deny", "args_3": "M-3"},
+    )
+
+
 def test_several_commands_run_once_each_in_their_order(bench: Bench) -> None:
     said = comment_event(
         "@cody-familiar review\r\n@cody-familiar\u00a0fix  the\tnames \r\n\r\n@familiar review\r\n"

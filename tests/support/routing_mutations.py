@@ -95,7 +95,7 @@ PEOPLE = [
     M(
         "one answer",
         "addressed",
-        'if intent.semantic_key in chosen and intent.verb != "cancel":',
+        'if first is not None and intent.verb != "cancel":',
         "if False:",
     ),
     M("stopping is never dropped", "addressed", ' and intent.verb != "cancel":', ":"),

@@ -392,3 +392,13 @@ def _visible_line_starts(body: str) -> list[str]:
                 line = f"\0{line}"
         lines.append(line)
     return [line.lstrip(" \t") for line in lines]
+
+
+def test_two_decisions_of_one_kind_are_two_and_other_work_is_one() -> None:
+    body = "@cody approve M-1\n@cody approve M-2\n@cody approve M-1\n@cody fix a\n@cody fix b"
+    found = Grammar(["cody"]).read(body).commands
+    assert [(c.word, c.args) for c in found] == [
+        ("approve", "M-1"),
+        ("approve", "M-2"),
+        ("fix", "a"),
+    ]
