@@ -1,4 +1,4 @@
-"""Open pull requests that should have an automatic review and have none.
+"""Open pull requests and labelled issues that should have work and have none.
 
 Some events are never delivered, not even as a failure (throttled, larger than GitHub sends). So
 the state itself is looked at, some repositories at a time. Whatever was decided about a head
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from coven.errors import GitHubError, RateLimited, StoreUnavailable
+from coven.errors import GitHubError, RateLimited
 from coven.github.models import PullRequest
 from coven.github.repo_client import RepoClient
 from coven.github.roles import Role
@@ -23,6 +23,7 @@ from coven.store import installations, intake, recoveries, sweeps, tasks
 from coven.store.installations import Installation, KnownRepository
 from coven.values import Lane, RepoName, same_login
 from worker.requeue_head import Place, review_of
+from worker.sweep_labels import sweep_labels
 
 REASON = "found_open"
 REPOSITORIES = 20
@@ -93,26 +94,49 @@ def _sweep(services: Services, repo: KnownRepository, now: datetime) -> tuple[in
         known = installations.get(tenant, tx)
         installations.swept(tenant, tx, repo.repo_id, now)
     try:
+        name = RepoName(repo.owner or "", repo.name or "")
         serving = reviewer_of(services.settings, repo)
     except ValueError:
         return 0, 0  # a name that GitHub would not take
-    if known is None or serving is None:
+    if known is None:
         return 0, 0
-    name = RepoName(repo.owner or "", repo.name or "")
     client = services.github.for_repo(tenant, repo.repo_id, name, Role.PUBLISH)
+    reach = _reach(services.settings)
     seen = queued = 0
     try:
-        for pull in client.open_pulls():
-            seen += 1
-            if pull.updated_at < now - LOOK_BACK or seen > MAX_PULLS:
-                break
-            familiars = services.settings.familiars
-            if is_candidate(pull, familiars, serving[1], known.first_at, now):
-                queued += _queue(services, client, known, repo, serving[0], pull)
-    except (StoreUnavailable, RateLimited):
+        if serving is not None:
+            seen, queued = _pulls(services, client, known, repo, serving, now)
+        looked, found = sweep_labels(services, client, known, repo, now, reach, GRACE)
+        seen, queued = seen + looked, queued + found
+    except RateLimited:
         raise
     except GitHubError as error:
         _log.info("repository_not_swept", repo=repo.repo_id, why=str(error))
+    return seen, queued
+
+
+def _reach(settings: Settings) -> timedelta:
+    # What was done is known from its task, as long as that is kept.
+    days = settings.storage.task_retention_days
+    return LOOK_BACK if days is None else min(LOOK_BACK, timedelta(days=days))
+
+
+def _pulls(
+    services: Services,
+    client: RepoClient,
+    known: Installation,
+    repo: KnownRepository,
+    serving: tuple[Familiar, ReviewPolicy],
+    now: datetime,
+) -> tuple[int, int]:
+    seen = queued = 0
+    familiar, policy = serving
+    for pull in client.open_pulls():
+        seen += 1
+        if pull.updated_at < now - LOOK_BACK or seen > MAX_PULLS:
+            break
+        if is_candidate(pull, services.settings.familiars, policy, known.first_at, now):
+            queued += _queue(services, client, known, repo, familiar, pull)
     return seen, queued
 
 

@@ -333,6 +333,56 @@ class HookDelivery:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelledIssue:
+    """An issue in a list. GitHub lists pull requests too."""
+
+    number: int
+    title: str
+    body: str
+    is_pull: bool
+    author_id: int | None
+    author_login: str | None
+    updated_at: datetime
+
+    @classmethod
+    def from_json(cls, data: Json) -> LabelledIssue:
+        """Raises ``ValueError``."""
+        user = data.get("user") or {}
+        return cls(
+            number=_int(data, "number"),
+            title=data.get("title") or "",
+            body=data.get("body") or "",
+            is_pull=data.get("pull_request") is not None,
+            author_id=_optional_int(user.get("id")),
+            author_login=user.get("login"),
+            updated_at=parse_time(_text(data, "updated_at")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Labelling:
+    """An event of an issue; ``label`` is empty for events without one."""
+
+    event: str
+    label: str
+    actor_id: int | None
+    actor_login: str | None
+    at: datetime
+
+    @classmethod
+    def from_json(cls, data: Json) -> Labelling:
+        """Raises ``ValueError``."""
+        actor, label = data.get("actor") or {}, data.get("label") or {}
+        return cls(
+            event=_text(data, "event"),
+            label=label.get("name") or "",
+            actor_id=_optional_int(actor.get("id")),
+            actor_login=actor.get("login"),
+            at=parse_time(_text(data, "created_at")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class InstallationInfo:
     """An installation of the App, as the API shows it."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from coven.errors import GitHubNotFound, GitHubRejected, GitHubUnauthorised
@@ -17,6 +18,8 @@ from coven.github.models import (
     Comment,
     Comparison,
     Json,
+    LabelledIssue,
+    Labelling,
     ObjectRef,
     Permission,
     PullRequest,
@@ -158,6 +161,29 @@ class RepoClient:
         """An issue or pull request as GitHub writes it."""
         body = self._get("issue", "issues", number).body
         return understood("issue", lambda: dict(body))
+
+    def open_issues(self, label: str, since: datetime) -> Iterator[LabelledIssue]:
+        """Open issues (no pull requests) with a label, of those that changed since then."""
+        query = {
+            "labels": label,
+            "state": "open",
+            "since": f"{since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "sort": "updated",
+            "direction": "desc",
+        }
+        for response in self._pages("open_issues", "issues", query=query):
+            for issue in each("open_issues", response.body, LabelledIssue.from_json):
+                if not issue.is_pull:
+                    yield issue
+
+    def labelled_by(self, number: int, label: str) -> Labelling | None:
+        """Who set a label on an issue last, and when; None when GitHub does not say."""
+        found: Labelling | None = None
+        for response in self._pages("issue_events", "issues", number, "events"):
+            for event in each("issue_events", response.body, Labelling.from_json):
+                if event.event == "labeled" and event.label.casefold() == label.casefold():
+                    found = event
+        return found
 
     def list_comments(self, thread: int) -> Iterator[Comment]:
         """The comments of a thread, oldest first, page by page as they are read."""

@@ -107,6 +107,16 @@ CALLS: dict[str, tuple[str, Any, Callable[[RepoClient], object]]] = {
         {"commit": {"sha": SHA}},
         lambda c: c.branch_head("feature/x#y"),
     ),
+    "GET /repos/{owner}/{repo}/issues": (
+        "/issues",
+        [{"number": 3, "updated_at": "2026-01-02T03:04:05Z"}],
+        lambda c: list(c.open_issues("coven:fix", datetime(2026, 1, 1, tzinfo=UTC))),
+    ),
+    "GET /repos/{owner}/{repo}/issues/{issue_number}/events": (
+        "/issues/3/events",
+        [{"event": "labeled", "created_at": "2026-01-02T03:04:05Z"}],
+        lambda c: c.labelled_by(3, "coven:fix"),
+    ),
     "GET /repos/{owner}/{repo}/contents/{path}": (
         "/contents/.github/coven.yml",
         {"type": "file", "sha": SHA, "content": "dmVyc2lvbjogMQo="},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ import pytest
 
 from coven.errors import GitHubForbidden, RateLimited
 from coven.github.factory import GitHub
-from coven.github.models import PullRequest
+from coven.github.models import LabelledIssue, Labelling, PullRequest
 from coven.services import Services
 from coven.store import installations, recoveries, tasks
 from coven.store.engine import Store
@@ -51,6 +51,8 @@ def pull(**changes: Any) -> PullRequest:
 class Hub(GitHubDouble):
     pulls: list[PullRequest] = field(default_factory=list)
     runs: list[str] = field(default_factory=list)
+    issues: dict[str, list[LabelledIssue]] = field(default_factory=dict)
+    labellings: dict[tuple[int, str], Labelling] = field(default_factory=dict)
     error: Exception | None = None
     asked: list[int] = field(default_factory=list)
 
@@ -62,6 +64,12 @@ class Hub(GitHubDouble):
         if self.error is not None:
             raise self.error
         yield from self.pulls
+
+    def open_issues(self, label: str, since: datetime) -> Iterator[LabelledIssue]:
+        yield from (issue for issue in self.issues.get(label, []) if issue.updated_at >= since)
+
+    def labelled_by(self, number: int, label: str) -> Labelling | None:
+        return self.labellings.get((number, label))
 
     def check_runs(self, sha: str, name: str) -> list[str]:
         assert name == "Cody / review"
@@ -156,3 +164,49 @@ def test_a_repository_that_refuses_stops_no_other_one(
     assert hub.asked == [7, 8, 7]
     with sqlite_store.read() as tx:
         assert recoveries.recent(tx)[0].error == "slow down"
+
+
+FIXER = {
+    "id": "cody",
+    "display_name": "Cody",
+    "bot_username": "cody[bot]",
+    "trigger_labels": ["coven:fix"],
+}
+
+
+def label_issue(hub: Hub, at: datetime = NOW + timedelta(minutes=10), **by: Any) -> None:
+    hub.pulls = []
+    issue = LabelledIssue(5, "Broken", "It is", False, 2002, "lisa", NOW + timedelta(minutes=20))
+    hub.issues["coven:fix"] = [issue]
+    who = {"actor_id": 2001, "actor_login": "mona"} | by
+    hub.labellings[5, "coven:fix"] = Labelling("labeled", "coven:fix", at=at, **who)
+
+
+def test_a_labelled_issue_without_work_gets_it_once(store: Store, hub: Hub, tmp_path: Path) -> None:
+    label_issue(hub)
+    services = services_of(store, hub, tmp_path, familiars=[FIXER])
+    sweep_state(services)
+    sweep_state(services)
+    (task,) = queued(store)
+    assert (task.lane, task.verb, task.thread, task.automatic) == ("fix", "fix", 5, False)
+    # Whoever set the label is asked about, not whoever wrote the issue.
+    assert (task.actor_login, task.author_login) == ("mona", "lisa")
+    assert task.trust_evidence["source"] == "unavailable"
+
+
+@pytest.mark.parametrize(
+    ("rule", "label", "config"),
+    [
+        ("too fresh", {"at": NOW + timedelta(minutes=50)}, {}),
+        ("before the installation was known", {"at": NOW - timedelta(hours=1)}, {}),
+        ("nobody known set it", {"actor_login": None}, {}),
+        ("the lane is off", {}, {"installations": [{"id": 41, "triggers": {"labels": False}}]}),
+        ("nobody has that label", {}, {"familiars": [FIXER | {"trigger_labels": ["other"]}]}),
+    ],
+)
+def test_a_label_that_asks_for_nothing_gets_nothing(
+    sqlite_store: Store, hub: Hub, tmp_path: Path, rule: str, label: Any, config: Any
+) -> None:
+    label_issue(hub, **label)
+    sweep_state(services_of(sqlite_store, hub, tmp_path, **({"familiars": [FIXER]} | config)))
+    assert queued(sqlite_store) == [], rule
