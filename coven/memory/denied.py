@@ -22,9 +22,24 @@ def folded(prefixes: Iterable[KeyPrefix], most: int = DENIED_MAX) -> tuple[str, 
         parents = Counter(_parent(prefix) for prefix in kept if prefix.below)
         if not parents:
             break  # Whole owners only: there is nothing above them.
-        fullest = max(parents, key=lambda prefix: (parents[prefix], len(prefix.below), str(prefix)))
-        kept = _without_covered([*kept, fullest])
+        kept = _without_covered([*kept, *_fullest(parents, len(kept) - most)])
     return tuple(str(prefix) for prefix in kept)
+
+
+def _fullest(parents: Counter[KeyPrefix], excess: int) -> list[KeyPrefix]:
+    """Places to close as a whole so that ``excess`` prefixes fewer remain, if that can be."""
+    full = [parent for parent, count in parents.items() if count > 1]
+    if not full:
+        # None has two: the deepest go one step up, where they may meet.
+        depth = max(len(parent.below) for parent in parents)
+        return [parent for parent in parents if len(parent.below) == depth]
+    chosen = []
+    for parent in sorted(full, key=lambda each: (-parents[each], -len(each.below), str(each))):
+        chosen.append(parent)
+        excess -= parents[parent] - 1
+        if excess <= 0:
+            break
+    return chosen
 
 
 def _without_covered(prefixes: Iterable[KeyPrefix]) -> list[KeyPrefix]:

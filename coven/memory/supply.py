@@ -52,7 +52,6 @@ def supply(
         and entry.scope in policy.read_scopes
         and _is_of(entry, policy)
         and not any(prefix.covers(MemoryKey.parse(entry.key)) for prefix in denied)
-        and clean(entry.summary) == entry.summary
     ]
     lines: list[str] = []
     taken: list[Entry] = []
@@ -60,7 +59,7 @@ def supply(
     for entry in _ranked(granted):
         text = block(entry)
         size = len(text.encode("utf-8", "replace")) + 1
-        if size <= room:
+        if size <= room and clean(entry.summary) == entry.summary:
             room -= size
             lines.append(text)
             taken.append(entry)

@@ -129,14 +129,6 @@ def test_another_tenants_key_and_a_collaborators_remember_are_refused(sqlite_sto
     assert done.refused is Refusal.UNTRUSTED
 
 
-def test_one_run_can_not_flood_the_book(sqlite_store: Store) -> None:
-    for number in range(book.PROPOSALS_PER_TASK):
-        assert propose(sqlite_store, f"conv/{number}").done
-    assert propose(sqlite_store, "conv/more").refused is Refusal.TOO_MANY
-    assert propose(sqlite_store, "conv/0").done
-    assert propose(sqlite_store, "conv/more", task_id=TaskId("c" * 32)).done
-
-
 def test_remember_is_in_use_at_once_and_takes_the_place_over(store: Store) -> None:
     waiting = pending(store)
     done = remember(store, summary="Round to even.")
@@ -428,8 +420,8 @@ def test_what_a_run_was_handed_and_used_is_counted_once(store: Store) -> None:
 
 
 def test_what_is_too_old_is_not_used_and_then_ends(store: Store) -> None:
-    entry, fresh = approved(store), approved(store, "conv/y", keep=None)
-    # ``decide`` counts from the approval.
+    # The second waited for ever, and its time begins with the approval.
+    entry, later = approved(store), approved(store, "conv/y", keep=None)
     assert again(store, entry).expires_at == NOW + KEEP
     with store.read() as tx:
         used = book.usable(TENANT, tx, REPO_ID, LATER, shared=True)
@@ -439,7 +431,7 @@ def test_what_is_too_old_is_not_used_and_then_ends(store: Store) -> None:
         assert book_sweeps.expire(tx, LATER) == 2
         assert book_sweeps.expire(tx, LATER) == 0
     assert again(store, entry).state is EntryState.EXPIRED
-    assert again(store, fresh).state is EntryState.EXPIRED
+    assert again(store, later).state is EntryState.EXPIRED
     assert propose(store, now=LATER).fresh
     assert denied(store) == ("repo/octo/demo/bad",)
 

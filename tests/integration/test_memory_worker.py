@@ -328,7 +328,7 @@ def test_memory_follows_a_renamed_repository_into_the_next_run(services: Service
     assert found.supply.entries == ()
 
 
-def test_thousands_of_proposals_cost_a_run_little_more_than_a_hundred(services: Services) -> None:
+def test_a_thousand_proposals_cost_a_run_little_more_than_a_hundred(services: Services) -> None:
     def spent(count: int) -> tuple[int, int]:
         seen = 0
 
@@ -348,7 +348,7 @@ def test_thousands_of_proposals_cost_a_run_little_more_than_a_hundred(services: 
         return seen, len(entries_of(services, task)) - before
 
     few, kept_few = spent(book.PROPOSALS_PER_TASK)
-    many, kept_many = spent(3_000)
+    many, kept_many = spent(1_000)
     assert kept_few == kept_many == book.PROPOSALS_PER_TASK
     assert many < few * 1.2
 

@@ -114,10 +114,11 @@ MUTATIONS: tuple[Mutation, ...] = (
         ),
         (
             "fullest first",
-            "(parents[prefix], len(prefix.below), str(prefix))",
-            "-parents[prefix]",
-            "too many are folded into the fullest place, not cut off",
+            "(-parents[each], -len(each.below), str(each))",
+            "parents[each]",
+            "the fullest place goes first",
         ),
+        ("no more than needed", "if excess <= 0:", "if False:", "no more is closed than needed"),
     ),
     *_of(
         PII,
@@ -430,14 +431,14 @@ MUTATIONS: tuple[Mutation, ...] = (
         ),
         (
             "secrets",
-            "and clean(entry.summary) == entry.summary",
+            " and clean(entry.summary) == entry.summary",
             "",
             "a secret that is known by now stays here",
         ),
         (
             "budget",
-            "if size <= room:",
-            "if True:",
+            "if size <= room and",
+            "if",
             "what does not fit is left out whole, and the next is tried",
         ),
         (

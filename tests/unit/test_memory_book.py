@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -134,6 +136,17 @@ def test_folding_keeps_the_narrow_and_closes_the_fullest_place_first() -> None:
     prefixes = [KeyPrefix.parse(each) for each in texts]
     assert folded(prefixes) == tuple(texts[:4])
     assert folded(prefixes, 3) == ("repo/o/r/a/1", "repo/o/r/b")
+
+
+def test_folding_a_hundred_times_more_costs_about_a_hundred_times_more() -> None:
+    def spent(count: int) -> float:
+        prefixes = [KeyPrefix.parse(f"repo/o/r/n{n % 97}/k{n}") for n in range(count)]
+        began = time.process_time()
+        assert len(folded(prefixes, 10)) <= 10
+        return time.process_time() - began
+
+    few = min(spent(100) for _ in range(5))
+    assert spent(10_000) < few * 100 * 5
 
 
 def test_a_new_entry_says_where_it_comes_from() -> None:
