@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from coven import memory_shown
 from coven.bell import SilentBell
 from coven.clock import ManualClock
 from coven.github.factory import GitHub
@@ -21,8 +22,10 @@ from coven.publication import (
     FIX_BUTTON,
     MEMORY_BUTTON,
     CheckRunContent,
+    PullRequestContent,
     StatusCommentContent,
     check_run_subject,
+    pull_request_subject,
     status_comment_subject,
 )
 from coven.redaction import Redactor
@@ -198,7 +201,18 @@ class Desk:
             first_marks=True,
         )
         comment = StatusCommentContent(thread=3, familiar_id="cody", state="done", body="Done.")
+        branch = f"cody/{task.id[:8]}"
+        pull = PullRequestContent(
+            head=branch,
+            head_sha="b" * 40,
+            base="main",
+            title="T",
+            body="B",
+            thread=3,
+            familiar_id="cody",
+        )
         wanted = [
+            Surfacing(SurfaceKind.PULL_REQUEST, pull_request_subject(branch), pull),
             Surfacing(SurfaceKind.CHECK_RUN, check_run_subject(task.id, 1), check),
             Surfacing(SurfaceKind.STATUS_COMMENT, status_comment_subject(3, "cody"), comment),
         ]
@@ -214,6 +228,10 @@ class Desk:
             CheckRunContent.model_validate(found[SurfaceKind.CHECK_RUN].desired),
             StatusCommentContent.model_validate(found[SurfaceKind.STATUS_COMMENT].desired),
         )
+
+    def pull_request(self, task: Task) -> str | None:
+        shown = self.surface(task.id, SurfaceKind.PULL_REQUEST)
+        return None if shown is None else shown["memory"]
 
     def click(self, task: Task, **changes: Any) -> TaskId:
         facts: dict[str, Any] = {
@@ -659,6 +677,54 @@ def test_a_button_whose_text_changed_approves_nothing_and_says_so(desk: Desk) ->
     assert new.id in comment.memory
     assert check.proposal is None
     assert desk.entry(old.id).state is not EntryState.APPROVED
+
+
+def test_a_pull_request_shows_what_became_of_the_proposals_of_its_work(desk: Desk) -> None:
+    task, (entry,) = desk.review((TEXT, "tax/tables"))
+    assert desk.pull_request(task) is not None
+    desk.say("approve", entry.id)
+    memory = desk.pull_request(task)
+    assert memory is not None
+    assert "approved by mona" in memory
+    # On the pull request's own thread it would mean something else.
+    assert "`@cody remember`" not in memory
+
+
+def test_a_text_that_is_taken_out_goes_from_where_it_was_cited(desk: Desk) -> None:
+    task, (entry,) = desk.review((TEXT, "tax/tables"))
+    desk.say("approve", entry.id)
+    later, _ = desk.review()
+    with desk.store.write() as tx:
+        book.supplied(TENANT, tx, later.id, REPO_ID, [entry], NOW)
+        memory_shown.of_tasks(desk.services.settings, tx, [later], NOW)
+    assert "Tax tables" in str(desk.shown(later))
+    with desk.store.write() as tx:
+        gone = book.redact(TENANT, tx, entry.id, Person(1, "mona"), NOW).entry
+        assert gone is not None
+        memory_shown.refresh(desk.services.settings, tx, [gone], NOW, everywhere=True)
+    for memory in (desk.pull_request(task), *(each.memory for each in desk.shown(later))):
+        assert memory is not None
+        assert "Tax tables" not in memory
+        assert entry.id in memory
+
+
+def test_work_that_goes_on_is_not_written_over(desk: Desk) -> None:
+    task, (entry,) = desk.review((TEXT, "tax/tables"))
+    newer = put(desk.store, verb="fix", lane=Lane.FIX)
+    running = take(desk.store, newer)
+    assert running is not None
+    working = StatusCommentContent(thread=3, familiar_id="cody", state="working", body="Now.")
+    with desk.store.write() as tx:
+        subject = status_comment_subject(3, "cody")
+        kind = SurfaceKind.STATUS_COMMENT
+        surfaces.desire(TENANT, tx, running, kind, subject, working.model_dump(mode="json"), NOW)
+    desk.say("approve", entry.id)
+    shown = desk.surface(newer, SurfaceKind.STATUS_COMMENT)
+    assert shown is not None
+    assert (shown["body"], shown["memory"]) == ("Now.", None)
+    check = desk.surface(task.id, SurfaceKind.CHECK_RUN)
+    assert check is not None
+    assert "approved by mona" in check["memory"]
 
 
 def test_the_button_needs_write_access_of_whoever_clicked(desk: Desk) -> None:
