@@ -21,7 +21,7 @@ from coven.store.deliveries import Delivery, Received
 from coven.store.engine import Tx
 from coven.store.tasks import NewTask, Task
 from coven.tenancy.facts import AccountSeen, PlanChanged
-from coven.values import DeliveryId, Lane, RepoId, TaskId, TaskState, new_task_id
+from coven.values import DeliveryId, InstallationId, Lane, RepoId, TaskId, TaskState, new_task_id
 from coven.verbs import VERBS
 from coven.waiting import APPROVAL_PATIENCE, WAITING_FOR_ANSWER, WAITING_FOR_APPROVAL
 from webhooks import first_surface
@@ -75,7 +75,7 @@ class Recorder:
         try:
             with self._services.store.write(COMMIT) as tx:
                 if seen is not None and received.installation_id is not None:
-                    installations.learn(received.installation_id, tx, seen, received.received_at)
+                    _see(received.installation_id, tx, seen, received.received_at)
                 outcomes = [self._one(tx, received, item, settled) for item in decided]
                 settled.routing, settled.task_id = _headline(outcomes)
                 row = replace(received, routing=settled.routing, task_id=settled.task_id)
@@ -343,6 +343,19 @@ def _queued_behind(tx: Tx, new: NewTask, holder: Task | None) -> bool:
         return False
     again = replace(new, semantic_key=behind(new.semantic_key, holder.id))
     return tasks.insert_new(new.installation_id, tx, again)
+
+
+def _see(tenant: InstallationId, tx: Tx, seen: AccountSeen, now: datetime) -> None:
+    """Learn whose repository it is, and write only what is new: this comes with every delivery."""
+    known = installations.get(tenant, tx)
+    repo = installations.repository(tenant, tx, RepoId(seen.repo.id))
+    if known is not None and repo is not None:
+        account = (known.account_id, known.account_login)
+        shown = (f"{repo.owner}/{repo.name}", repo.private, repo.archived)
+        told = (seen.repo.full_name, seen.repo.private, seen.repo.archived)
+        if account == (seen.account.id, seen.account.login) and shown == told:
+            return
+    installations.learn(tenant, tx, seen, now)
 
 
 def _ran(task: Task) -> bool:

@@ -167,6 +167,15 @@ def test_every_event_tells_whose_repository_it_is(bench: Bench) -> None:
     assert known is not None
     assert (known.account_id, known.account_login) == (1001, "acme-inc")
     assert repo is not None
+    bench.clock.advance(60)
+    bench.deliver("issues", payload("issues.labeled", label__name="other"))
+    with bench.store.read() as tx:
+        assert installations.repository(INSTALLATION, tx, RepoId(555)) == repo
+    bench.deliver("issues", payload("issues.labeled", repository__full_name="acme-inc/bills"))
+    with bench.store.read() as tx:
+        renamed = installations.repository(INSTALLATION, tx, RepoId(555))
+    assert renamed is not None
+    assert renamed.name == "bills"
 
 
 def test_a_renamed_account_is_learned_once_and_a_late_event_does_not_undo_it(bench: Bench) -> None:
