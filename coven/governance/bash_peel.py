@@ -76,6 +76,7 @@ _RUN_WORD = {
     "uv": "run", "poetry": "run", "pipenv": "run", "hatch": "run", "rye": "run", "pdm": "run",
     "bundle": "exec", "direnv": "exec",
 }  # fmt: skip
+_MACHINE = re.compile(r"(?:x86_|i[3-6]86|linux|aarch|arm|ppc|s390|sparc|mips|riscv|uname)\w*")
 _LOADER = re.compile(r"ld-linux.*|ld-musl.*|ld(?:64)?\.so.*")
 _ASSIGN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
@@ -123,6 +124,8 @@ def _wrapper(name: str, argv: Fields) -> list[Inner]:
     found: list[Inner] = []
     rest, moved = after_options(argv[1:], names(valued), name)
     rest = rest[operands:]
+    if name == "setarch" and rest and _MACHINE.fullmatch(rest[0]):
+        rest, _ = after_options(rest[1:], names(valued), name)
     if name in ("env", "sudo", "doas", "exec", "cross-env", "dotenv"):
         while rest and _ASSIGN.match(rest[0]):
             found += environment(*rest[0].split("=", 1))
@@ -240,8 +243,8 @@ _PROGRAMS = names(
 
 def environment(name: str, value: str) -> list[Inner]:
     """What a variable makes programs run."""
-    if name in ("BASH_ENV", "ENV", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "PS4"):
-        return [Inner(trouble=f"{name} makes shells run more than is shown")]
+    if name in ("BASH_ENV", "ENV", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "PS4", "CDPATH"):
+        return [Inner(trouble=f"{name} makes shells do more than is shown")]
     if name.startswith("BASH_FUNC_"):
         return [Inner(trouble="a function from the environment")]
     if name in ("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "PYTHONSTARTUP", "PYTHONPATH",
@@ -249,6 +252,8 @@ def environment(name: str, value: str) -> list[Inner]:
         return [Inner(opaque=f"{name} decides which code runs")]
     if name in _PROGRAMS:
         return [Inner(code=value)] if value else []
+    if name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"):
+        return [Inner(trouble=f"{name} makes git work elsewhere")]
     if name.startswith("GIT_CONFIG"):
         return [Inner(opaque="git settings from the environment")]
     return []

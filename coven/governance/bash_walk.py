@@ -21,7 +21,7 @@ MAX_VARIANTS = 16
 """Different argument vectors of one command before its words count as unknown."""
 
 _RESERVED = names(
-    "{ } then do done fi esac elif else in if while until for case select function [[ ]]"
+    "! { } then do done fi esac elif else in if while until for case select function [[ ]]"
 )
 _BLOCKS = frozenset(
     {
@@ -309,7 +309,7 @@ class Walk:
             return Redirect("<<", ())
         targets = node.children_by_field_name("destination")
         operator = next((child.type for child in node.children if not child.is_named), ">")
-        values = self._variables.words.value(self._text(targets[0])) if targets else ()
+        values = self._variables.words.target(self._text(targets[0])) if targets else ()
         return Redirect(operator, values)
 
     def _redirect_alone(self, node: Node, scope: Scope) -> None:

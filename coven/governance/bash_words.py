@@ -73,11 +73,16 @@ class Words:
         return tuple(dict.fromkeys(found))
 
     def value(self, source: str) -> tuple[str, ...]:
-        """What the word may be as one text: a value, a redirection target, a here-string."""
+        """What the word may be as one text: a value, a here-string."""
         return tuple(
             "".join(fields) if len(fields) < 2 else UNKNOWN
             for fields in self.readings(source, assignment=True)
         )
+
+    def target(self, source: str) -> tuple[str, ...]:
+        """What a redirection may point at: bash expands its patterns, other shells do not."""
+        expanded = (fields[0] for fields in self.readings(source) if len(fields) == 1)
+        return tuple(dict.fromkeys((*self.value(source), *expanded)))
 
     def _expand(self, tokens: list[Token], assignment: bool) -> list[Fields]:
         options: list[list[Token]] = [[]]
