@@ -61,6 +61,7 @@ _BUILTINS = names(
     "hash type getopts let break continue echo printf test [ true false dirs history bind "
     "builtin caller complete enable help logout suspend times exec command"
 )
+_HOME = re.compile(r"(?<![$\w{])HOME\b")
 _NOWHERE = re.compile(r"/dev/(?:null|zero|full|tty|stdin|stdout|stderr|fd/\d+)\Z")
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 
@@ -156,6 +157,8 @@ class _Findings:
             self.trouble("code that is made at run time")
             text = text.replace(UNKNOWN, "$_").replace(SPLIT, "$_")
         text = text.replace(GLOB, "")
+        if _HOME.search(text):
+            self._home = None  # an inner shell may inherit what is set here
         variables = Variables(self._home)
         try:
             source = text.encode("utf-8")
@@ -181,6 +184,8 @@ class _Findings:
             self.redirect(redirect, scope)
         if not argv:
             return scope
+        if any(field.startswith("HOME=") for field in argv):
+            self._home = None
         self._note(argv)
         if not is_known(argv[0]):
             self.trouble("a program that is known at run time only")

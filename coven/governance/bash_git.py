@@ -15,6 +15,9 @@ _GLOBAL_VALUED = frozenset(
 )  # fmt: skip
 
 
+_READING = frozenset({"status", "log", "diff", "show", "ls-files", "rev-parse", "grep", "blame"})
+
+
 class Git(NamedTuple):
     """A git command without its global options."""
 
@@ -23,11 +26,12 @@ class Git(NamedTuple):
     folder: str
     """Where ``-C`` leads; empty for here."""
     git_dir: str | None
+    work_tree: str | None
 
 
 def read(fields: Fields) -> Git | None:
     """Take the global options off; None when there is no subcommand."""
-    at, folder, git_dir = 0, "", None
+    at, folder, git_dir, work_tree = 0, "", None, None
     while at < len(fields) and fields[at].startswith("-"):
         option, sign, value = fields[at].partition("=")
         takes = option in _GLOBAL_VALUED and not sign
@@ -36,10 +40,12 @@ def read(fields: Fields) -> Git | None:
             folder = value if value.startswith("/") or not folder else f"{folder}/{value}"
         elif option == "--git-dir":
             git_dir = value
+        elif option == "--work-tree":
+            work_tree = value
         at += 2 if takes else 1
     if at >= len(fields):
         return None
-    return Git(fields[at], fields[at + 1 :], folder, git_dir)
+    return Git(fields[at], fields[at + 1 :], folder, git_dir, work_tree)
 
 
 def git_writes(fields: Fields) -> list[Write]:
@@ -47,6 +53,8 @@ def git_writes(fields: Fields) -> list[Write]:
     git = read(fields)
     if git is None:
         return []
+    if git.work_tree is not None and git.command not in _READING:
+        return [Write(git.work_tree, MODIFY), Write(UNKNOWN, MODIFY)]
     base = git.folder.rstrip("/")
 
     def here(path: str) -> str:

@@ -38,13 +38,21 @@ def after_options(fields: Fields, valued: frozenset[str], name: str) -> tuple[Fi
             return fields[at:], moved
         if not field.startswith("-") or (field == "-" and name != "env"):
             break
-        option, _, value = field.partition("=")
-        takes = field in valued or (field[:2] in valued and not field.startswith("--"))
-        if option in ("-C", "-D", "--chdir"):
-            moved = value or (fields[at + 1] if at + 1 < len(fields) else None)
-        elif field[:2] in ("-C", "-D") and takes and len(field) > 2 and name in ("env", "sudo"):
-            moved = field[2:]
-        at += 2 if field in valued else 1
+        option, sign, value = field.partition("=")
+        step = 1
+        if not field.startswith("--"):
+            # Letters may stand together; the first that takes a value takes the rest, or the next.
+            place = next((n for n in range(1, len(field)) if f"-{field[n]}" in valued), None)
+            if place is not None:
+                option, value = f"-{field[place]}", field[place + 1 :]
+                step = 1 if value else 2
+        elif option in valued and not sign:
+            step = 2
+        if step == 2 and at + 1 < len(fields):
+            value = fields[at + 1]
+        if option in ("-C", "-D", "--chdir") and value:
+            moved = value
+        at += step
     return fields[at:], moved
 
 

@@ -116,7 +116,16 @@ def _git(argv: Fields, _stdin: str) -> list[Inner]:
             found.append(Inner(code=value))
         elif re.match(r"core\.hookspath|include", key, re.IGNORECASE) and value != "/dev/null":
             found.append(Inner(opaque="git hooks or settings of another place"))
-    for option in ("--exec", "-x", "--upload-pack", "--receive-pack", "--extcmd"):
+    if "grep" in argv:
+        found += [Inner(code=code) for code in _options(argv, "-O")]
+    for option in (
+        "--open-files-in-pager",
+        "--exec",
+        "-x",
+        "--upload-pack",
+        "--receive-pack",
+        "--extcmd",
+    ):
         if option != "-x" or "rebase" in argv:
             found += [Inner(code=code) for code in _options(argv, option)]
     for at, field in enumerate(argv):

@@ -31,7 +31,7 @@ def dd(fields: Fields) -> list[Write]:
 
 
 def sed(fields: Fields) -> list[Write]:
-    given = split(fields, "-e -f -l --expression --file --line-length", "-i -E")
+    given = split(fields, "-e -f -l --expression --file --line-length", "-i")
     files = given.operands if given.has("-e", "-f", "--expression", "--file") else (
         given.operands[1:]
     )  # fmt: skip
@@ -59,10 +59,20 @@ def sort(fields: Fields) -> list[Write]:
     return [Write(path, MODIFY) for path in given.values("-o", "--output")]
 
 
+_TAR = "-f -C -T -X -b -K -N -V -I -g -F -H -L --file --directory --exclude --files-from"
+
+
 def tar(fields: Fields) -> list[Write]:
-    if fields and not fields[0].startswith("-") and re.fullmatch(r"[A-Za-z]+", fields[0]):
-        fields = ("-" + fields[0], *fields[1:])
-    given = split(fields, "-f -C -T -X -b -K -N -V -I --file --directory --exclude --files-from")
+    """``tar``; the old form gives the values of its letters one after another."""
+    if fields and re.fullmatch(r"[A-Za-z]+", fields[0]):
+        rest = list(fields[1:])
+        spread: list[str] = []
+        for letter in fields[0]:
+            spread.append(f"-{letter}")
+            if f"-{letter}" in _TAR.split() and rest:
+                spread.append(rest.pop(0))
+        fields = (*spread, *rest)
+    given = split(fields, _TAR)
     folders = given.values("-C", "--directory")
     if given.has("-x", "--extract", "--get"):
         absolute = given.has("-P", "--absolute-names")

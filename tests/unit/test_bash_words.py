@@ -50,7 +50,7 @@ def bash_reads(words: list[str]) -> list[list[str] | None]:
     return [None if part == "\035" else part.split("\037")[:-1] for part in parts]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(st.lists(PIECES, min_size=1, max_size=6).map("".join), min_size=60, max_size=60))
 def test_words_are_read_as_bash_reads_them(words: list[str]) -> None:
     expected = bash_reads(words)
@@ -68,7 +68,7 @@ def test_words_are_read_as_bash_reads_them(words: list[str]) -> None:
         assert (shown or [""]) == fields, word
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(SNIPPETS, max_size=40).map("".join))
 def test_no_text_makes_the_analysis_raise(text: str) -> None:
     started = time.perf_counter()
