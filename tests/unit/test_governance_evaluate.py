@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coven.errors import GovernanceRefused, StoreUnavailable
 from coven.governance.actions import (
@@ -88,6 +90,17 @@ def test_shapes_of_the_envelope() -> None:
         {"rule_id": "A", "severity": "refuse", "kind": "custom"},
         {"rule_id": "B", "severity": "log", "kind": "custom"},
     ]
+
+
+@given(st.lists(st.sampled_from(["log", "warn", "escalate", "refuse"]), max_size=6), st.randoms())
+def test_the_order_of_rules_does_not_matter_and_more_never_allow_more(
+    severities: list[str], random: Any
+) -> None:
+    rules = [rule(f"R{n}", severity) for n, severity in enumerate(severities)]
+    whole = judged(rules)
+    random.shuffle(rules)
+    assert judged(rules) == whole
+    assert not (whole.is_allowed and judged(rules[1:]).is_blocking)
 
 
 def test_narrower_rules_only_add() -> None:
