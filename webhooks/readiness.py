@@ -17,6 +17,8 @@ from coven.governance.wire import governed_write
 from coven.services import Services
 
 GOOD_SECS = 5.0
+RECORDED_SECS = 60.0
+"""With rules switched on, each written file is also a row that is kept for ever."""
 BAD_SECS = 1.0
 """How long an answer is given again: probes come often, and the write lock has better uses."""
 ROOM_BYTES = 65_536
@@ -39,7 +41,8 @@ class StoreCheck:
             now = self._services.clock.monotonic
             if self._until is None or now() >= self._until:
                 self._problem = self._try()
-                self._until = now() + (BAD_SECS if self._problem else GOOD_SECS)
+                good = GOOD_SECS if self._services.rules is None else RECORDED_SECS
+                self._until = now() + (BAD_SECS if self._problem else good)
             if self._problem is not None:
                 raise StoreUnavailable(str(self._problem))
         return True

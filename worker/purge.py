@@ -13,7 +13,7 @@ import structlog
 
 from coven.errors import CovenError
 from coven.services import Services
-from coven.store import api_tokens, book_retention, purges, sweeps
+from coven.store import api_tokens, book_retention, chain, escalations, purges, sweeps
 from coven.store.engine import Tx
 from coven.store.purges import KEEP_ROWS, Purge
 from coven.values import RepoId
@@ -91,6 +91,7 @@ def _steps(purge: Purge) -> list[tuple[str, Drop]]:
             "memory",
             lambda tx, _: book_retention.purge(tenant, tx, repo_id=repo or None, batch=BATCH),
         ),
+        ("escalations", lambda tx, _: escalations.purge(tenant, tx, repo or None)),
         ("surfaces", lambda tx, _: purges.drop_surfaces(tenant, tx, repo, BATCH)),
         ("tasks", lambda tx, _: purges.drop_tasks(tenant, tx, repo, BATCH)),
         ("deliveries", lambda tx, _: purges.blank_deliveries(tenant, tx, repo, BATCH)),
@@ -98,6 +99,8 @@ def _steps(purge: Purge) -> list[tuple[str, Drop]]:
     if not repo:
         steps.append(("labels", lambda tx, _: purges.drop_labels(tenant, tx)))
         at = purge.requested_at
+        # The chain of hashes stays; what it said about this account goes.
+        steps.append(("audit", lambda tx, _: chain.empty_payloads(tx, at, tenant)))
         steps.append(("api_tokens", lambda tx, _: api_tokens.revoke_all(tenant, tx, at)))
     return steps
 

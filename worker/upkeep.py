@@ -14,7 +14,7 @@ import structlog
 
 from coven.errors import LeaseLost, StoreUnavailable
 from coven.services import Services
-from coven.store import attempts, beats, book_sweeps, recoveries, sweeps, tasks
+from coven.store import attempts, beats, book_sweeps, recoveries, rules, sweeps, tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
@@ -38,6 +38,8 @@ MAX_WAKEUPS = 128
 
 DELIVERY_DAYS = 30
 OUTPUT_DAYS = 7
+NONCE_AGE = timedelta(minutes=15)
+"""Older requests of operators are refused by their time alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,18 +226,19 @@ def retain(services: Services) -> None:
     def ago(days: int) -> datetime:
         return now - timedelta(days=days)
 
-    rules: dict[str, Callable[[Tx], int]] = {
+    drops: dict[str, Callable[[Tx], int]] = {
         "bodies": lambda tx: sweeps.drop_bodies(tx, ago(storage.delivery_body_days)),
         "outputs": lambda tx: sweeps.drop_output(tx, ago(OUTPUT_DAYS)),
         "deliveries": lambda tx: sweeps.drop_settled(tx, ago(DELIVERY_DAYS)),
         "api_audit": lambda tx: sweeps.drop_api_audit(tx, ago(storage.api_audit_days)),
+        "nonces": lambda tx: rules.forget_nonces(tx, now - NONCE_AGE),
         "recoveries": lambda tx: recoveries.forget(tx, ago(DELIVERY_DAYS)),
     }
     if storage.task_retention_days is not None:
         kept = storage.task_retention_days
-        rules["tasks"] = lambda tx: sweeps.drop_tasks(tx, ago(kept))
+        drops["tasks"] = lambda tx: sweeps.drop_tasks(tx, ago(kept))
     dropped: Counter[str] = Counter()
-    for name, drop in rules.items():
+    for name, drop in drops.items():
         more = True
         while more:
             with services.store.write("retention") as tx:

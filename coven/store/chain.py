@@ -7,7 +7,7 @@ all tenants: a gap could otherwise hide behind another tenant's rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import func, insert, select, update
@@ -121,7 +121,7 @@ def empty_payloads(tx: Tx, before: datetime, installation: InstallationId | None
     """
     conditions = [
         signed_events.c.payload.is_not(None),
-        signed_events.c.timestamp < before.isoformat(timespec="milliseconds"),
+        signed_events.c.timestamp < before.astimezone(UTC).isoformat(timespec="milliseconds"),
     ]
     if installation is not None:
         conditions.append(signed_events.c.installation_id == installation)

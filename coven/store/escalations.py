@@ -14,7 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from coven.store.engine import Tx
@@ -206,6 +206,14 @@ def end(
             .values(status=status, decided_at=now)
         ).rowcount
     )
+
+
+def purge(installation: InstallationId, tx: Tx, repo: RepoId | None = None) -> int:
+    """Remove all rows of an installation, or of one of its repositories; how many."""
+    conditions = [escalations.c.installation_id == installation]
+    if repo is not None:
+        conditions.append(escalations.c.repo_id == repo)
+    return tx.execute(delete(escalations).where(*conditions)).rowcount
 
 
 def _move(

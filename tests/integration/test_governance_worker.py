@@ -21,7 +21,7 @@ from coven.queues import RUN_SESSION
 from coven.redaction import Redactor
 from coven.services import Services
 from coven.settings.models import Familiar
-from coven.store import escalations, surfaces, tasks
+from coven.store import chain, escalations, rules, surfaces, tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.deliveries import Received
 from coven.store.engine import Store
@@ -76,11 +76,11 @@ def running(services: Services) -> Task:
 
 
 def ask(services: Services, task: Task, action: Custom = DEPLOY) -> ActionRefused:
-    rules = services.rules
-    assert rules is not None
+    gate = services.rules
+    assert gate is not None
     who = governance.acting_for(services.settings, task, may_wait=True)
     with acting(who), pytest.raises(ActionRefused) as caught:
-        rules.check(action, "p")
+        gate.check(action, "p")
     return caught.value
 
 
@@ -279,3 +279,30 @@ def test_what_a_task_needs_is_asked_before_any_token(
     with pytest.raises(ActionRefused) as caught:
         asked()
     assert caught.value.facts.rule_id == "X8"
+
+
+def test_w16_a_nonce_counts_once_for_all_processes_and_is_forgotten(desk: Office) -> None:
+    with desk.store.write() as tx:
+        assert rules.use_nonce(tx, "k" * 16, "n1", NOW)
+        assert not rules.use_nonce(tx, "k" * 16, "n1", NOW)
+        assert rules.use_nonce(tx, "j" * 16, "n1", NOW)
+    with desk.store.write() as tx:
+        assert rules.forget_nonces(tx, NOW) == 0
+        assert rules.forget_nonces(tx, NOW + timedelta(seconds=1)) == 2
+
+
+def test_a_purged_account_is_forgotten_and_the_chain_still_proves(
+    desk: Office, services: Services
+) -> None:
+    _, escalation_id = held(services)
+    desk.clock.advance(10)
+    with desk.store.write() as tx:
+        assert chain.empty_payloads(tx, desk.clock.now(), OTHER) == 0
+        assert chain.empty_payloads(tx, desk.clock.now(), TENANT) == 2
+        assert escalations.purge(OTHER, tx) == 0
+        assert escalations.purge(TENANT, tx) == 1
+    report = desk.proven()
+    assert report.ok
+    assert report.pruned_payloads == 2
+    with desk.store.read() as tx:
+        assert escalations.get(TENANT, tx, escalation_id) is None
