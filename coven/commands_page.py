@@ -33,7 +33,8 @@ control queue, at once and beside running work.
   `@cody-2`, `@cody/team` or a look-alike letter.
 - Several commands in one comment run in their order, each once: at most three sessions and one
   answer. Decisions on memory are all carried out, and answered together. The text up to the next
-  command belongs to the one before it; in a list, the text of its item. Looked at are the first 2 000 lines and the first ten that begin with a handle.
+  command belongs to the one before it; in a list, the text of its item. Looked at are the first
+  2 000 lines and the first ten that begin with a handle.
 - A word that is close to a verb is answered once with *did you mean*, when the comment begins with
   it. Elsewhere a word that is no verb is talk.
 - Only the text that was written is read: never the title, never older comments. The text of an
