@@ -44,6 +44,8 @@ WORDS = frozenset(
 
 _CODE = frozenset({"command_substitution", "process_substitution"})
 _GAP = re.compile(rb"(?:[ \t\n]|\\\n)*\Z")
+_DASH = re.compile(rb"[ \t]+-[ \t]*\Z")
+"""The grammar drops a ``-`` before a here-document; to every program it means standard input."""
 _LINE_GAP = re.compile(rb"(?:[ \t]|\\\n)*\Z")
 _BEFORE_COMMENT = b" \t\n;&|()`"
 
@@ -125,6 +127,8 @@ def _check_gaps(top: Node, atoms: list[tuple[Node, Node | None]], source: bytes)
     before: tuple[Node, Node | None] | None = None
     for node, parent in atoms:
         gap = source[at : node.start_byte]
+        if node.type in ("<<", "<<-") and _DASH.match(gap):
+            gap = b" "
         together = before is not None and before[1] == parent and parent is not None
         strict = together and parent is not None and parent.type in ("command", "file_redirect")
         if not (_LINE_GAP if strict else _GAP).match(gap):
