@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-import structlog
-
 from coven.clock import Clock
 from coven.errors import CovenError, GitHubError, GitHubNotFound
 from coven.github.factory import GitHub
@@ -20,8 +18,6 @@ from coven.store import recoveries
 from coven.store.engine import Store
 from coven.tenancy import redelivery
 from coven.tenancy.redelivery import Missed, Plan
-
-_log = structlog.get_logger(__name__)
 
 MAX_PAGES = 500
 Progress = Callable[[str], None]
@@ -83,14 +79,6 @@ def recover_deliveries(
             watermark=None if dry_run else redelivery.next_watermark(todo, started, settle),
             error=f"{len(refused)} requests refused" if refused else None,
         )
-    if asked or todo.given_up:
-        _log.warning(
-            "deliveries_recovered",
-            seen=seen,
-            asked=[missed.guid for missed in asked[:20]],
-            given_up=[missed.guid for missed in todo.given_up[:20]],
-            refused=len(refused),
-        )
     return done
 
 
@@ -118,7 +106,7 @@ def _ask(github: GitHub, todo: Plan, progress: Progress) -> tuple[list[Missed], 
             refused.append(missed)  # too old by GitHub's own clock
             continue
         except GitHubError as error:
-            _log.warning("redelivery_refused", guid=missed.guid, why=str(error))
+            progress(f"{missed.guid}: {error}")
             refused.append(missed)
             if error.retry_after is not None:
                 refused += [m for m in todo.again if m not in asked and m not in refused]

@@ -29,11 +29,20 @@ def recover(services: Services) -> None:
     """Have deliveries sent again that never arrived. Raises ``StoreUnavailable``."""
     reach = redelivery.window(services.settings.github.api_base_url)
     try:
-        recover_deliveries(services.store, services.github, services.clock, reach)
+        done = recover_deliveries(services.store, services.github, services.clock, reach)
     except StoreUnavailable:
         raise
     except CovenError as error:
         _log.warning("recovery_put_off", why=services.redactor.text(str(error)))
+        return
+    if done.asked or done.given_up or done.refused:
+        _log.warning(
+            "deliveries_recovered",
+            seen=done.seen,
+            asked=[missed.guid for missed in done.asked[:20]],
+            given_up=[missed.guid for missed in done.given_up[:20]],
+            refused=len(done.refused),
+        )
 
 
 def reconcile(services: Services) -> None:
