@@ -128,7 +128,7 @@ def _paths(git: Git, here: object) -> list[Write]:
     return [Write(here(path), MODIFY) for path in chosen]  # type: ignore[operator]
 
 
-_PUSH_VALUED = "-o --push-option --receive-pack --exec --repo --signed"
+_PUSH_VALUED = "-o --push-option --receive-pack --exec --repo"
 _PUSH_LONG = ("--force", "--force-with-lease", "--mirror", "--delete", "--prune", "--all",
               "--follow-tags", "--tags", "--no-verify", "--set-upstream", "--dry-run")  # fmt: skip
 
@@ -143,7 +143,7 @@ def canonical(fields: Fields) -> tuple[Fields, ...]:
     if git is None:
         return ()
     plain: Fields = ("git", git.command, *git.rest)
-    if git.command != "push":
+    if git.command not in ("push", "send-pack"):
         return (plain,)
     given = split(git.rest, _PUSH_VALUED, "--force-with-lease --force-if-includes")
     names = {_long(name) for name, _ in given.options}

@@ -25,6 +25,8 @@ class Request:
 
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*[^/]")
+_IMAGE = re.compile(r"(?:docker://)?[\w-]+(\.[\w-]+)+(:\d+)?/")
+"""A container image or a module that names its host."""
 _ANY_URL = re.compile(r"\b(?:https?|wss?|ftp)://[^\s'\"`<>()\\]+", re.IGNORECASE)
 _QUIET = names(
     "echo printf grep egrep fgrep rg ag sed awk gawk test [ export declare local readonly typeset "
@@ -77,8 +79,11 @@ def requests(argv: Fields) -> list[Request]:
         ]
     if name == "openssl":
         return [_pair(rest[at + 1]) for at, field in enumerate(rest[:-1]) if field == "-connect"]
-    if name in ("docker", "podman") and "pull" in rest:
-        return [_image(split(rest).operands[-1])]
+    if name in ("docker", "podman", "nerdctl", "buildah", "skopeo"):
+        pulled = [_image(split(rest).operands[-1])] if "pull" in rest else []
+        return pulled + [_image(field) for field in rest if _IMAGE.match(field)]
+    if name == "go":
+        return [_image(field) for field in rest if _IMAGE.match(field)]
     if name in _QUIET:
         return []
     return [url_request(match.group()) for field in rest for match in _ANY_URL.finditer(field)]
@@ -122,7 +127,9 @@ def _client(name: str, rest: Fields) -> list[Request]:
     scheme = "https" if name == "https" else "http"
     urls = [*given.operands, *given.values("--url")]
     if name in ("http", "xh", "httpie", "https"):
-        verbs = [one for one in urls if re.fullmatch(r"[A-Z]{3,7}", one)]
+        verbs = [
+            one for one in urls if re.fullmatch(r"(?i)get|head|post|put|patch|delete|options", one)
+        ]
         method = verbs[0] if verbs else method
         urls = [one for one in urls if one not in verbs][:1]
     if given.has("-K", "--config", "-i", "--input-file") and name in ("curl", "wget"):
@@ -154,6 +161,8 @@ def _targeted(name: str, rest: Fields) -> list[Request]:
         return []
     operands = [one for one in given.operands if not one.startswith(("@", "+"))]
     servers = [one[1:] for one in given.operands if one.startswith("@")]
+    if name in ("nslookup", "host"):
+        servers += operands[1:2]
     if operands:
         target = operands[0]
         if "://" in target:
@@ -187,7 +196,7 @@ def _pair(text: str) -> Request:
 def _image(text: str) -> Request:
     if not is_known(text):
         return Request(UNKNOWN)
-    first = text.partition("/")[0]
+    first = text.removeprefix("docker://").partition("/")[0]
     known = "/" in text and ("." in first or ":" in first or first == "localhost")
     host = first.partition(":")[0] if known else "registry-1.docker.io"
     return Request(host, "https")
