@@ -78,6 +78,18 @@ _RUN_WORD = {
 }  # fmt: skip
 _MACHINE = re.compile(r"(?:x86_|i[3-6]86|linux|aarch|arm|ppc|s390|sparc|mips|riscv|uname)\w*")
 _LOADER = re.compile(r"ld-linux.*|ld-musl.*|ld(?:64)?\.so.*")
+_BWRAP = {
+    **dict.fromkeys(names(
+        "--args --argv0 --uid --gid --hostname --chdir --unsetenv --lock-file --sync-fd --info-fd "
+        "--json-status-fd --block-fd --userns-block-fd --userns --userns2 --pidns --exec-label "
+        "--file-label --proc --dev --tmpfs --mqueue --dir --remount-ro --seccomp --cap-add "
+        "--add-seccomp-fd --cap-drop --perms --size --overlay-src --tmp-overlay --ro-overlay"), 1),
+    **dict.fromkeys(names(
+        "--setenv --bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --bind-fd "
+        "--ro-bind-fd --file --bind-data --ro-bind-data --symlink --chmod"), 2),
+    "--overlay": 3,
+}  # fmt: skip
+"""Options of ``bwrap``, version 0.11, that take words, and how many."""
 _ASSIGN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
@@ -124,6 +136,10 @@ def _wrapper(name: str, argv: Fields) -> list[Inner]:
     found: list[Inner] = []
     rest, moved = after_options(argv[1:], names(valued), name)
     rest = rest[operands:]
+    if name == "bwrap":
+        if "--args" in argv:
+            return [Inner(trouble="bwrap reads options that are not shown")]
+        rest = _after_walls(argv[1:])
     if name == "setarch" and rest and _MACHINE.fullmatch(rest[0]):
         rest, _ = after_options(rest[1:], names(valued), name)
     if name in ("env", "sudo", "doas", "exec", "cross-env", "dotenv"):
@@ -147,6 +163,14 @@ def _wrapper(name: str, argv: Fields) -> list[Inner]:
             Inner(argv=rest, moved=moved, same_shell=name in ("command", "builtin", "exec"))
         )
     return found
+
+
+def _after_walls(fields: Fields) -> Fields:
+    """The command of ``bwrap``."""
+    at = 0
+    while at < len(fields) and fields[at].startswith("--") and fields[at] != "--":
+        at += 1 + _BWRAP.get(fields[at], 0)
+    return fields[at + 1 :] if fields[at : at + 1] == ("--",) else fields[at:]
 
 
 def _option_value(argv: Fields, option: str) -> str | None:
