@@ -173,12 +173,12 @@ def decide(
 ) -> Decided:
     """Approve or reject what waits. ``shown_hash`` is the text that the person saw.
 
-    ``repo_id`` narrows it to that repository and what is shared. The same answer twice by
-    anybody is no refusal (``fresh`` is False).
+    ``repo_id`` narrows it to that repository: its maintainers don't decide for all others. The
+    same answer twice by anybody is no refusal (``fresh`` is False).
     """
     lock(installation, tx)
     found = entry(installation, tx, entry_id)
-    if found is None or (repo_id is not None and found.repo_id not in (None, repo_id)):
+    if found is None or (repo_id is not None and found.repo_id != repo_id):
         return Decided(None, Refusal.UNKNOWN, fresh=False)
     refused = _undecidable(installation, tx, found, approve, by, shown_hash, now, four_eyes)
     if refused is Refusal.NOT_PENDING and found.text_hash == shown_hash:

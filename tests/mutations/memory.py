@@ -595,7 +595,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         ),
         (
             "narrowed to a repository",
-            "(repo_id is not None and found.repo_id not in (None, repo_id))",
+            "(repo_id is not None and found.repo_id != repo_id)",
             "False",
             "from another repository nothing is decided",
         ),
