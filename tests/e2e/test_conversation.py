@@ -133,3 +133,15 @@ def test_an_unknown_word_is_answered_and_marked(repo: Repo) -> None:
     repo.say(number, "@cody-familiar frobnicate")
     repo.wait_comment(number, "is not a command here")
     wait_reaction(repo, "@cody-familiar frobnicate", "confused")
+
+
+def test_a_slip_is_asked_about_and_a_list_item_by_slash_is_a_command(repo: Repo) -> None:
+    number = repo.issue("A question", "What is this?")
+    repo.say(number, "@cody-familiar stauts")
+    asked = repo.wait_comment(number, "Did you mean")
+    assert "`@cody-familiar status`" in asked
+    wait_reaction(repo, "@cody-familiar stauts", "confused")
+    listed = "Two things:\n\n- /coven resume\n- nothing else"
+    repo.say(number, listed)
+    repo.wait_comment(number, "takes commands here again")
+    wait_reaction(repo, listed, "rocket")
