@@ -128,9 +128,8 @@ def test_a_session_is_stopped_at_its_rules_and_the_chain_knows(session: Session)
     assert session.desk.proven().ok
 
 
+@pytest.mark.parametrize("session", ["bubblewrap"], indirect=True)
 def test_policy_and_settings_can_not_be_changed_by_a_confined_session(session: Session) -> None:
-    if session.backend.name == "host":
-        pytest.skip("the host backend has no walls")
     settings = session.workspace.engine_home / "settings.json"
     before = (settings.read_bytes(), session.rules.hook.snapshot.read_bytes())
     attack = f"echo > {settings}; rm -f {settings}; echo > {session.rules.hook.snapshot}"
@@ -155,6 +154,7 @@ def test_no_session_starts_without_a_hook_that_refuses(session: Session, damage:
         tool_rules.prove(session.services, rules, session.spec, session.backend)
 
 
+@pytest.mark.parametrize("session", ["host"], indirect=True)
 @pytest.mark.parametrize("damage", ["gone", "emptied", "cut", "link"])
 def test_a_journal_that_lost_something_is_on_record(session: Session, damage: str) -> None:
     tool_rules.prove(session.services, session.rules, session.spec, session.backend)
@@ -174,12 +174,14 @@ def test_a_journal_that_lost_something_is_on_record(session: Session, damage: st
     assert json.loads(row["payload"])["problem"] == problem
 
 
+@pytest.mark.parametrize("session", ["host"], indirect=True)
 def test_without_rules_nothing_is_installed(session: Session) -> None:
     services = replace(session.services, rules=None)
     task = look(services.store, session.task_id)
     assert tool_rules.install(services, task, session.workspace) is None
 
 
+@pytest.mark.parametrize("session", ["host"], indirect=True)
 def test_a_policy_that_is_not_in_force_starts_nothing(session: Session) -> None:
     with session.services.store.write("test") as tx:
         from sqlalchemy import text
