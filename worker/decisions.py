@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from coven import texts_memory as texts
+from coven import texts_memory_replies as texts
 from coven.github.roles import Role
 from coven.memory.book import Person
 from coven.publication import ReplyContent, reply_subject

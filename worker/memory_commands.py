@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from coven import memory_shown
-from coven import texts_memory as texts
+from coven import texts_memory_replies as texts
 from coven.markdown import clean
 from coven.memory.book import (
     SUMMARY_CHARS,

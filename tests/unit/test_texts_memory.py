@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coven import texts_memory as texts
+from coven import texts_memory_replies as replies
 from coven.github_limits import (
     ACTION_DESCRIPTION,
     ACTION_LABEL,
@@ -182,16 +183,16 @@ def test_github_takes_the_button_and_the_longest_texts() -> None:
 
 def test_every_refusal_ends_with_the_next_step() -> None:
     said = [
-        texts.reply_withheld(None),
-        texts.reply_withheld("mail address"),
-        texts.reply_memory_off(VOICE),
-        texts.reply_remember_what(VOICE, []),
-        texts.reply_forget_nothing(VOICE, ""),
-        texts.reply_forget_nothing(VOICE, "x"),
-        texts.reply_forget_which(VOICE, [entry(), entry()]),
-        texts.reply_forget_not_yours(),
+        replies.reply_withheld(None),
+        replies.reply_withheld("mail address"),
+        replies.reply_memory_off(VOICE),
+        replies.reply_remember_what(VOICE, []),
+        replies.reply_forget_nothing(VOICE, ""),
+        replies.reply_forget_nothing(VOICE, "x"),
+        replies.reply_forget_which(VOICE, [entry(), entry()]),
+        replies.reply_forget_not_yours(),
         *(
-            texts.reply_not_remembered(VOICE, why, 3_000, "repo/a/b/notes/x")
+            replies.reply_not_remembered(VOICE, why, 3_000, "repo/a/b/notes/x")
             for why in (Refusal.TOO_LONG, Refusal.REVOKED_KEY, Refusal.OTHER_OWNER)
         ),
     ]
@@ -203,7 +204,7 @@ def test_every_refusal_ends_with_the_next_step() -> None:
 def test_every_reason_of_the_book_has_words_and_names_the_id(why: Refusal) -> None:
     there = waiting(id="M-00000001")
     for about in (None, there):
-        line = texts.refused_line(VOICE, "M-00000001", Decided(about, why))
+        line = replies.refused_line(VOICE, "M-00000001", Decided(about, why))
         assert "`M-00000001`" in line
         assert "_" not in line.replace("`", "")
 
@@ -211,6 +212,6 @@ def test_every_reason_of_the_book_has_words_and_names_the_id(why: Refusal) -> No
 def test_a_list_of_memory_fits_into_a_comment() -> None:
     many = [entry(id=f"M-{n:08d}", summary="word " * 400) for n in range(200)]
     asked = [waiting(n, summary="word " * 400) for n in range(200)]
-    body = texts.reply_memory(VOICE, asked, many, more=True, pages=pages)
+    body = replies.reply_memory(VOICE, asked, many, more=True, pages=pages)
     assert len(body.encode()) <= COMMENT - 300
     assert "…and more" in body
