@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from sqlalchemy import text
 
 from coven.clock import SystemClock
 from coven.contract.exit_codes import ProcessEnd
