@@ -252,6 +252,7 @@ class RulesGate:
         def write(tx: Tx) -> list[Event]:
             nonlocal asking
             asking = None
+            _require_fresh(tx, decision)
             given = escalations.approved_for(installation, tx, task, digest, rule_id, epoch, now)
             if given is not None and escalations.consume(installation, tx, given.id, now):
                 facts = {"escalation_id": given.id, "approved_by": given.decided_by}
@@ -301,8 +302,8 @@ class RulesGate:
             return 0, b""
 
         def write(tx: Tx) -> list[Event]:
-            if decision is not None and ledger.newest_epoch(tx) != decision.policy_epoch:
-                raise _Stale
+            if decision is not None:
+                _require_fresh(tx, decision)
             return [event]
 
         _, sequence, row_hash = self.recorder.commit_with(write, self.engine.clock.now())
@@ -380,6 +381,12 @@ class RulesGate:
         if request.method in ("GET", "HEAD"):
             return True
         return request.method in ("POST", "PATCH") and bool(_VERDICT_WRITES.fullmatch(path))
+
+
+def _require_fresh(tx: Tx, decision: Decision) -> None:
+    """Raises ``_Stale`` when the policy that gave the verdict is not in force any more."""
+    if ledger.newest_epoch(tx) != decision.policy_epoch:
+        raise _Stale
 
 
 def action_digest(action: Action, who: Acting) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from coven.errors import GovernanceRefused, StoreUnavailable
+from coven.governance.actions import FilesystemWrite
 from coven.governance.audit import (
     Anchor,
     Event,
@@ -31,6 +34,7 @@ from coven.redaction import Redactor
 from coven.store import chain
 from coven.store.engine import Store, open_store
 from tests.ledger import NOW, TENANT
+from tests.support.governance import office
 
 SEED = b"\x05" * 32
 SIGNER = Signer.from_seed(SEED)
@@ -290,19 +294,25 @@ def test_a_payload_holds_no_secret_and_a_nonce() -> None:
     assert one["nonce"] != two["nonce"]
 
 
-def _append_many(url: str, count: int) -> None:
+def _check_many(url: str, folder: Path, count: int) -> None:
     opened = open_store(url)
-    recorder = Recorder(opened, Signer.from_seed(SEED))
+    desk = office(opened, folder, key=False)
     for number in range(count):
-        recorder.commit([event(number)], NOW)
+        desk.gate.check(FilesystemWrite(f"/srv/{os.getpid()}/{number}"), "p")
     opened.close()
 
 
-def test_eight_processes_make_one_contiguous_chain(store_url: str) -> None:
+@pytest.mark.timeout(300)
+def test_eight_processes_make_one_contiguous_chain(store_url: str, tmp_path: Path) -> None:
+    opened = open_store(store_url)
+    office(opened, tmp_path).admin.add("X1", "bash", '{"command_substring":"x"}', "log", "x")
+    opened.close()
+    signed = 2
     processes, each = 8, 200
     context = multiprocessing.get_context("fork")
     started = [
-        context.Process(target=_append_many, args=(store_url, each)) for _ in range(processes)
+        context.Process(target=_check_many, args=(store_url, tmp_path, each))
+        for _ in range(processes)
     ]
     for process in started:
         process.start()
@@ -310,7 +320,7 @@ def test_eight_processes_make_one_contiguous_chain(store_url: str) -> None:
         process.join(120)
     assert [process.exitcode for process in started] == [0] * processes
     opened = open_store(store_url)
-    report = verify_store(opened, KEYS)
+    report = office(opened, tmp_path, key=False).proven()
     opened.close()
     assert report.ok
-    assert report.head_sequence == report.rows_checked == processes * each
+    assert report.head_sequence == report.rows_checked == processes * each + signed
