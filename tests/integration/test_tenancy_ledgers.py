@@ -185,6 +185,10 @@ def test_repositories_come_and_go_by_payload_time(store: Store) -> None:
         (repo,) = installations.repositories(TENANT, tx)
         (purge,) = purges.of(TENANT, tx)
     assert (repo.state, purge.state) == ("present", "withdrawn")
+    learn(store, removed)  # delivered once more, and late
+    with store.read() as tx:
+        (repo,) = installations.repositories(TENANT, tx)
+    assert repo.state == "present"
 
 
 def test_a_transfer_to_somebody_else_takes_the_repository_away(store: Store) -> None:
@@ -368,6 +372,7 @@ def furnish(store: Store, tenant: InstallationId, running: bool = False) -> Any:
                 repo_id=7,
                 repo_name="octo/demo",
                 sender_login="mona",
+                sender_id=2001,
             ),
         )
     return new.id
@@ -403,6 +408,7 @@ def test_a_purge_removes_everything_but_what_must_stay(services: Services) -> No
         None,
         None,
     )
+    assert row.sender_id is None
     assert [line.attempts for line in used] == [1]
     assert known is not None
     assert (known.state, known.account_login) == ("deleted", None)
