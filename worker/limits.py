@@ -52,11 +52,23 @@ def settle_over(services: Services, tenant: InstallationId) -> list[TaskId]:
 
 
 def settle_all(services: Services) -> None:
-    """:func:`settle_over` for every installation with queued work. Raises ``StoreUnavailable``."""
+    """:func:`settle_over` where it has something to do. Raises ``StoreUnavailable``."""
     with services.store.read() as tx:
-        tenants = sweeps.tenants_waiting(tx)
+        # Only looked at here; what is found is looked at again before it is written.
+        tenants = [t for t in sweeps.tenants_waiting(tx) if _has_news(services, tx, t)]
     for tenant in tenants:
         settle_over(services, tenant)
+
+
+def _has_news(services: Services, tx: Tx, tenant: InstallationId) -> bool:
+    now = services.clock.now()
+    allowed = turns.allowance_of(tx, tenant, allow_from(services))
+    stopped = (
+        allowed.refusal is not None or over(allowed, usage.used(tenant, tx, now), now) is not None
+    )
+    if stopped:
+        return bool(holds.due(tenant, tx, now, 1))
+    return holds.any_held(tenant, tx, now)
 
 
 def _refuse(services: Services, tx: Tx, tenant: InstallationId, refusal: str) -> list[TaskId]:

@@ -50,16 +50,17 @@ def due(installation: InstallationId, tx: Tx, now: datetime, most: int) -> list[
     return [from_row(row) for row in rows]
 
 
+def any_held(installation: InstallationId, tx: Tx, now: datetime) -> bool:
+    """Whether something waits for a limit."""
+    found = select(tasks.c.id).where(_held(installation, now)).limit(1)
+    return tx.execute(found).one_or_none() is not None
+
+
 def release(installation: InstallationId, tx: Tx, now: datetime) -> int:
     """The limit was raised: what waits for it is due now. Returns how many."""
     return tx.execute(
         update(tasks)
-        .where(
-            tasks.c.installation_id == installation,
-            tasks.c.state == TaskState.QUEUED,
-            tasks.c.waiting_for.startswith(MARK, autoescape=True),
-            tasks.c.not_before > now,
-        )
+        .where(_held(installation, now))
         .values(not_before=None, waiting_for=None, dispatched_at=None, updated_at=now)
     ).rowcount
 
@@ -69,6 +70,15 @@ def end_silently(
 ) -> None:
     """Queued -> terminal where nothing may be shown."""
     tasks_ledger.settle_idle(installation, tx, task.id, now, end)
+
+
+def _held(installation: InstallationId, now: datetime) -> ColumnElement[bool]:
+    return and_(
+        tasks.c.installation_id == installation,
+        tasks.c.state == TaskState.QUEUED,
+        tasks.c.waiting_for.startswith(MARK, autoescape=True),
+        tasks.c.not_before > now,
+    )
 
 
 def _due(installation: InstallationId, now: datetime) -> ColumnElement[bool]:
