@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from coven import texts_tenancy
 from coven.services import Services
-from coven.store import holds, installations, purges, sweeps, turns, usage
+from coven.store import holds, installations, purges, sweeps, turns
 from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
 from coven.store.turns import Allow
 from coven.surfacing import Surfacing, check_run, status_comment, voice_of, work_of
 from coven.tenancy.plans import Plan
-from coven.tenancy.policy import Allowance, Over, allowance, over
+from coven.tenancy.policy import Allowance, Over, allowance
 from coven.values import Conclusion, InstallationId, TaskId, TaskState
 from worker import settle, show
 
@@ -41,7 +41,7 @@ def settle_over(services: Services, tenant: InstallationId) -> list[TaskId]:
         if allowed.refusal is not None:
             touched = _refuse(services, tx, tenant, allowed.refusal)
         else:
-            reached = over(allowed, usage.used(tenant, tx, now), now)
+            reached = turns.reached(tx, tenant, allowed, now)
             if reached is None:
                 holds.release(tenant, tx, now)
                 return []
@@ -63,9 +63,7 @@ def settle_all(services: Services) -> None:
 def _has_news(services: Services, tx: Tx, tenant: InstallationId) -> bool:
     now = services.clock.now()
     allowed = turns.allowance_of(tx, tenant, allow_from(services))
-    stopped = (
-        allowed.refusal is not None or over(allowed, usage.used(tenant, tx, now), now) is not None
-    )
+    stopped = allowed.refusal is not None or turns.reached(tx, tenant, allowed, now) is not None
     if stopped:
         return bool(holds.due(tenant, tx, now, 1))
     return holds.any_held(tenant, tx, now)

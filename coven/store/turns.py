@@ -20,7 +20,7 @@ from coven.store.task_rows import Task
 from coven.tenancy import fair
 from coven.tenancy.fair import Head, Turn
 from coven.tenancy.plans import Plan
-from coven.tenancy.policy import Allowance, full_repos, has_slot, over
+from coven.tenancy.policy import Allowance, Over, full_repos, has_slot, over
 from coven.values import InstallationId, Lane, TaskId, TaskState
 
 Allow = Callable[[InstallationId, str | None, Plan | None], Allowance]
@@ -73,6 +73,13 @@ def allowance_of(tx: Tx, tenant: InstallationId, allow: Allow) -> Allowance:
     return allow(tenant, known.state if known is not None else None, plan)
 
 
+def reached(tx: Tx, tenant: InstallationId, allowed: Allowance, now: datetime) -> Over | None:
+    """The limit that forbids a tenant to begin another session before its reset."""
+    if allowed.max_tasks_per_day is None and allowed.max_minutes_per_month is None:
+        return None  # nothing to count
+    return over(allowed, usage.used(tenant, tx, now), now)
+
+
 def _next(tx: Tx, allow: Allow, now: datetime) -> tuple[Turn, Head, int, int] | None:
     virtual_now = int(tx.execute(select(func.max(turns.c.started))).scalar_one() or 0)
     running = _running(tx)
@@ -85,7 +92,7 @@ def _next(tx: Tx, allow: Allow, now: datetime) -> tuple[Turn, Head, int, int] | 
             mine = running.get(turn.installation_id, {})
             if allowed.refusal is not None or not has_slot(allowed, sum(mine.values())):
                 continue
-            if over(allowed, usage.used(tenant, tx, now), now) is not None:
+            if reached(tx, tenant, allowed, now) is not None:
                 continue
             head = fair.first_of(_heads(tx, tenant, full_repos(allowed, mine), now), now)
             if head is not None:
