@@ -538,8 +538,10 @@ def test_routing_tells_how_an_installation_is_served_and_why_things_were_ignored
     reasons = {each["routing"]: each["count"] for each in told["reasons"]}
     assert reasons == {"ignored:own_event": 3, "task": 1}
     unlisted = api.get("/routing", api.reader(OTHER)).json["routing"]
-    assert unlisted["familiars"] == []
-    assert not any(unlisted["triggers"].values())
+    # A block of one installation switches nothing off for another.
+    assert unlisted["listed"] is False
+    assert unlisted["familiars"] == sorted(f.id for f in api.services.settings.familiars)
+    assert all(unlisted["triggers"].values())
 
 
 def test_usage_adds_up_what_ran_and_shows_what_counts(store: Store) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from coven.settings.models import Settings
+from coven.settings.models import Settings, Triggers
 from coven.store import (
     api_audit,
     attempts,
@@ -204,17 +204,11 @@ def routing(
     """How an installation is served, and what became of its deliveries lately."""
     block = settings.installation(installation)
     listed = block is not None
-    open_to_all = not settings.installations
-    triggers = (
-        block.triggers.model_dump()
-        if block is not None
-        else dict.fromkeys(("assignment", "labels", "commands", "reviews"), open_to_all)
-    )
+    triggers = block.triggers.model_dump() if block is not None else Triggers().model_dump()
     served = [
         familiar.id
         for familiar in settings.familiars
-        if open_to_all
-        or (block is not None and (not block.familiars or familiar.id in block.familiars))
+        if block is None or not block.familiars or familiar.id in block.familiars
     ]
     within = {repo.key for repo in want.within}
     overrides = {} if block is None else block.repos
