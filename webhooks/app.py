@@ -11,6 +11,7 @@ from werkzeug.exceptions import BadRequest, HTTPException, MethodNotAllowed, Req
 from coven.errors import ConfigurationError, CovenError
 from coven.services import Services
 from webhooks.api import blueprint as api
+from webhooks.dashboard import blueprint as ops
 from webhooks.lookup import ClientFactory
 from webhooks.readiness import StoreCheck
 from webhooks.receiver import Receiver, Request
@@ -85,8 +86,21 @@ def create_app(
         return jsonify(ok=good, checks=answers), 200 if good else 503
 
     app.register_blueprint(api.api_blueprint(services))
-    app.register_error_handler(HTTPException, _refused)
-    app.register_error_handler(Exception, _crashed)
+    dashboard = ops.register(app, services, receiver)
+
+    def refused(error: HTTPException) -> Response | tuple[Response, int]:
+        if ops.is_page(request.path):
+            return dashboard.http_error(error)
+        return _refused(error)
+
+    def crashed(error: Exception) -> Response | tuple[Response, int]:
+        if ops.is_page(request.path):
+            _log.error("request_crashed", path=request.path, exc_info=error)
+            return dashboard.crashed()
+        return _crashed(error)
+
+    app.register_error_handler(HTTPException, refused)
+    app.register_error_handler(Exception, crashed)
     app.after_request(_with_headers)
     return app
 
@@ -132,6 +146,8 @@ def _crashed(error: Exception) -> Response | tuple[Response, int]:
 
 
 def _with_headers(response: Response) -> Response:
+    if ops.is_page(request.path):
+        ops.with_headers(response)
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)
     return response

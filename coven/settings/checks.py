@@ -43,7 +43,7 @@ def _server(settings: Settings) -> Iterator[Finding]:
     host, colon, port = server.bind.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65_536:
         yield error("server.bind", "is no HOST:PORT", 'write it like "127.0.0.1:8080"')
-    for key in ("public_url", "cave_base_url"):
+    for key in ("public_url", "flower_url", "cave_base_url"):
         value = getattr(server, key)
         if value is not None and not _is_web_address(value):
             yield error(f"server.{key}", "is no http(s) address", "write it like https://HOST")

@@ -30,6 +30,8 @@ class Server(Section):
     bind: str = "127.0.0.1:8080"
     public_url: str | None = None
     """Where people reach this server."""
+    flower_url: str | None = None
+    """Where the dashboard links to for the Celery view."""
     cave_base_url: str | None = None
     """Base of session links; ``<base>/sessions/<task id>``."""
     state_dir: Path = Path("var/coven-github")

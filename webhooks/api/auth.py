@@ -8,11 +8,13 @@ right secret of a token that has ended.
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from coven.api_tokens import TokenScope, digest_of, id_of
 from coven.errors import ConfigurationError
+from coven.memory.book import Person
 from coven.settings.models import Api
 from coven.store import api_tokens
 from coven.store.engine import Store
@@ -36,6 +38,8 @@ class Caller:
     scope: TokenScope
     repos: frozenset[RepoName] = field(default_factory=frozenset)
     token_id: str | None = None
+    person: Person | None = None
+    """Who decides, where that is known better than by a token's name."""
 
     def may(self, needed: TokenScope) -> bool:
         """Whether the scope is enough."""
@@ -79,8 +83,29 @@ class Tokens:
         if not row.is_good(now):
             how = "was revoked" if row.revoked_at is not None else "has expired"
             raise Unauthorized(f"this token {how}; `coven-github tokens create` makes another")
-        name = f"token:{row.id}"
-        return Caller(name, row.installation_id, row.scope, token_id=row.id)
+        return _caller_of(row)
+
+    def again(
+        self, name: str, token_id: str | None, digest_is: Callable[[str], bool], now: datetime
+    ) -> Caller | None:
+        """Who a session belongs to that began with a token; None once that is no longer good.
+
+        ``digest_is`` says whether a digest is the one of that token.
+        """
+        if token_id is None:
+            for known, caller in self._configured:
+                if caller.name == name and digest_is(known):
+                    return caller
+            return None
+        with self._store.read() as tx:
+            row = api_tokens.find(tx, token_id)
+        if row is None or not digest_is(row.digest) or not row.is_good(now):
+            return None
+        return _caller_of(row)
+
+
+def _caller_of(row: api_tokens.Token) -> Caller:
+    return Caller(f"token:{row.id}", row.installation_id, row.scope, token_id=row.id)
 
 
 def bearer(authorization: str | None) -> str:

@@ -251,7 +251,7 @@ _WHY = {
 
 
 def _person(call: Call[Any, Any]) -> Person:
-    return Person(None, f"api:{call.caller.name}")
+    return call.caller.person or Person(None, f"api:{call.caller.name}")
 
 
 def _after(call: Call[Any, Any]) -> int | None:
