@@ -17,6 +17,7 @@ import structlog
 
 from coven import telemetry
 from coven.errors import StoreUnavailable
+from coven.github.events import RIGHTS_EVENTS
 from coven.governance.context import Acting, acting
 from coven.governance.gate import deferring
 from coven.services import Services
@@ -25,7 +26,6 @@ from coven.store.deliveries import Delivery, Received
 from coven.trust import bot_permission
 from coven.values import Lane, TaskId, parse_delivery_id
 from webhooks.body import BadBody, decode
-from webhooks.events import RIGHTS_EVENTS
 from webhooks.followups import needs_ledger, resolve
 from webhooks.identity import Identity
 from webhooks.intents import Click, Ignored, Intent, Needs, Routed, Tenancy

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, cast, get_args
 
 from coven.errors import GitHubForbidden, InstallationGone
+from coven.github.events import RIGHTS_EVENTS
 from coven.tenancy.facts import (
     AccountRenamed,
     InstallationRemoved,
@@ -23,7 +24,6 @@ from coven.tenancy.facts import (
     RepositoryDeleted,
 )
 from coven.values import InstallationId
-from webhooks.events import RIGHTS_EVENTS
 from webhooks.intents import Back, Effect, Gone, Ignored, ReposGone, Tenancy
 from webhooks.payloads import (
     MAX_ID,

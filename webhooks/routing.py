@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from coven.github.events import ALONE, HANDLED
 from coven.settings.models import Settings
 from coven.values import InstallationId, RepoId
 from webhooks.addressed import route_text
 from webhooks.clicked import route_click
-from webhooks.events import ALONE, HANDLED
 from webhooks.intents import (
     NAME_CHARS,
     BranchGone,

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from coven.github.events import HANDLED
 from coven.store.engine import Store
 from coven.store.tasks import Task
 from tests.integration.receiver_kit import FIXTURES, Bench, settings
-from webhooks.events import HANDLED
 from webhooks.route_tenancy import TENANCY
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from types import CodeType, ModuleType
 
 ROOT = Path(__file__).parents[2]
 ORDER = (
-    "webhooks.events",
+    "coven.github.events",
     "webhooks.payloads",
     "webhooks.commands",
     "webhooks.intents",

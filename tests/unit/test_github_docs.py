@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from coven.github.events import EVENTS, Sent
 from coven.github.roles import Role
-from webhooks.events import EVENTS, Sent
 
 PAGE = (Path(__file__).parents[2] / "docs" / "github-permissions.md").read_text()
 

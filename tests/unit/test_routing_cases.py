@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
+from coven.github.events import HANDLED
 from tests.support.routing import ABSENT, Case, body_of, holds, outcome, settings_of
 from tests.support.routing_cases import CASES, ON
 from webhooks import payloads, routing
-from webhooks.events import HANDLED
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule.replace(" ", "-"))

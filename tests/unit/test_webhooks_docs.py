@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from webhooks.events import EVENTS
+from coven.github.events import EVENTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "webhooks.md").read_text()
