@@ -14,7 +14,6 @@ from types import CodeType, ModuleType
 
 ROOT = Path(__file__).parents[2]
 ORDER = (
-    "coven.github.events",
     "webhooks.payloads",
     "webhooks.commands",
     "webhooks.intents",
