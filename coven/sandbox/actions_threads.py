@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from coven.sandbox import changes, checks, dump, events, render_threads
@@ -53,7 +54,7 @@ def open_issue(
     told = []
     for name in labels or ():
         changes.label_of(hub, found, name)
-        thread.labels.append(name.casefold())
+    changes.relabel(hub, thread, [name.casefold() for name in labels or ()], who.id)
     told.append(("issues", events.issues(hub, found, thread, "opened", who)))
     for name in labels or ():
         label = found.labels[name.casefold()]
@@ -106,7 +107,7 @@ def open_pull(
     )
     for name in labels or ():
         changes.label_of(hub, target, name)
-        thread.labels.append(name.casefold())
+    changes.relabel(hub, thread, [name.casefold() for name in labels or ()], who.id)
     payload = events.pull_request(hub, target, thread, "opened", who)
     return Outcome(_shown(hub, target, thread), [("pull_request", payload)])
 
@@ -185,16 +186,21 @@ def delete_issue(hub: Hub, repo: str, number: int, sender: str | None = None) ->
 
 
 def label(
-    hub: Hub, repo: str, number: int, name: str, sender: str | None = None, remove: bool = False
+    hub: Hub,
+    repo: str,
+    number: int,
+    name: str,
+    sender: str | None = None,
+    remove: bool = False,
+    minutes_ago: int = 0,
 ) -> Outcome:
-    """Put a label on a thread, or take it off."""
+    """Put a label on a thread, or take it off; ``minutes_ago`` is when GitHub says it was."""
     found = hub.repo(repo)
     thread, who = hub.thread(found, number), _who(hub, found, sender)
     made, key = changes.label_of(hub, found, name), name.casefold()
-    if remove:
-        thread.labels = [k for k in thread.labels if k != key]
-    elif key not in thread.labels:
-        thread.labels.append(key)
+    kept = [k for k in thread.labels if k != key] if remove else [*thread.labels, key]
+    at = now() - timedelta(minutes=minutes_ago)
+    changes.relabel(hub, thread, kept, who.id, at=at)
     thread.updated_at = now()
     action = "unlabeled" if remove else "labeled"
     event = events.thread_event(hub, found, thread, action, who, label=made)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from coven.sandbox import events, render
+from coven.sandbox import events, marketplace, render
 from coven.sandbox.answers import ApiError
 from coven.sandbox.deliveries import Deliverer, Sent
 from coven.sandbox.hub import Hub
@@ -234,6 +234,7 @@ ACTIONS: dict[str, Callable[..., Any]] = {
     "install": install,
     "change_installation": change_installation,
     "change_installation_repositories": change_installation_repositories,
+    "subscribe": marketplace.subscribe,
     "set_webhook": set_webhook,
     "emit": emit,
     "redeliver": redeliver,

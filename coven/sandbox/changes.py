@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from coven.sandbox import events
 from coven.sandbox.answers import ApiError, invalid, unprocessable
 from coven.sandbox.gitrepo import GitFailed
 from coven.sandbox.hub import Hub
-from coven.sandbox.state import JSON, CheckSuite, Label, Pull, Repo, Thread, User, now
+from coven.sandbox.state import JSON, CheckSuite, Label, Labelling, Pull, Repo, Thread, User, now
 
 TITLE_LIMIT = 256
 BRANCH = re.compile(
@@ -58,6 +59,30 @@ def label_of(hub: Hub, repo: Repo, name: str) -> Label:
     if key not in repo.labels:
         repo.labels[key] = Label(hub.state.new_id(), name)
     return repo.labels[key]
+
+
+def relabel(
+    hub: Hub,
+    thread: Thread,
+    keys: list[str],
+    actor_id: int,
+    *,
+    app_id: int | None = None,
+    at: datetime | None = None,
+) -> list[str]:
+    """Give a thread these labels and no others, and note who did; the keys that are new."""
+    before = thread.labels
+    thread.labels = list(dict.fromkeys(keys))
+    added = [key for key in thread.labels if key not in before]
+    gone = [key for key in before if key not in thread.labels]
+    for event, changed in (("unlabeled", gone), ("labeled", added)):
+        for key in changed:
+            made = Labelling(
+                hub.state.new_id(), thread.repo_id, thread.number, actor_id, event, key, app_id
+            )
+            made.created_at = at or made.created_at
+            hub.state.labellings.append(made)
+    return added
 
 
 def find_head(hub: Hub, base: Repo, head: str) -> tuple[Repo, str]:

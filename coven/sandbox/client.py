@@ -241,11 +241,12 @@ class SandboxAdmin(WorldActions, Readers):
         *,
         sender: str | None = None,
         remove: bool = False,
+        minutes_ago: int = 0,
         deliver: Deliver = False,
     ) -> Done:
         """Label a thread, or take a label off."""
         body = {"repo": repo, "number": number, "name": name, "sender": sender, "remove": remove}
-        return self.act("label", deliver=deliver, **body)
+        return self.act("label", deliver=deliver, minutes_ago=minutes_ago, **body)
 
     def assign(
         self,

@@ -74,6 +74,10 @@ class WorldActions(Transport):
             "change_installation", installation_id=installation_id, deliver=deliver, **fields
         )
 
+    def subscribe(self, account: str, plan: str | None, **fields: Any) -> None:
+        """Give an account a marketplace plan (Starter, Team, Dedicated); None takes it away."""
+        self.act("subscribe", account=account, plan=plan, **fields)
+
     def change_installation_repositories(
         self,
         installation_id: int,

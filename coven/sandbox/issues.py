@@ -37,9 +37,7 @@ def create_issue(call: Call) -> Answer:
     thread = changes.open_thread(
         call.hub, call.repo, call.bot_id, call.body.get("title"), body, app_id=call.app_id
     )
-    for name in call.body.get("labels") or ():
-        changes.label_of(call.hub, call.repo, str(name))
-        thread.labels.append(str(name).casefold())
+    _relabel(call, thread, _names(call, call.body.get("labels") or []))
     _changed(call, thread, "opened")
     return Answer(render_threads.issue(call.hub, call.repo, thread), 201)
 
@@ -63,7 +61,7 @@ def update_issue(call: Call) -> Answer:
                 changes.reopen_thread(thread)
                 action = "reopened"
     if "labels" in body:
-        thread.labels = _names(call, body["labels"])
+        _relabel(call, thread, _names(call, body["labels"]))
     if "assignees" in body:
         thread.assignees = [call.hub.user(str(login)).id for login in body["assignees"] if login]
     thread.updated_at = now()
@@ -233,6 +231,18 @@ def _names(call: Call, given: Any) -> list[str]:
     return found
 
 
+def _relabel(call: Call, thread: Thread, names: list[str]) -> list[str]:
+    return changes.relabel(call.hub, thread, names, call.bot_id, app_id=call.app_id)
+
+
+def list_events(call: Call) -> Answer:
+    """Who set which label, oldest first. Other kinds of events are not kept here."""
+    thread = call.thread("read")
+    key = (thread.repo_id, thread.number)
+    found = [e for e in call.hub.state.labellings if (e.repo_id, e.number) == key]
+    return call.page(found, lambda e: render_threads.labelling(call.hub, call.repo, e))
+
+
 def list_repo_labels(call: Call) -> Answer:
     found = list(call.repo.labels.values())
     return call.page(found, lambda x: render.label(call.hub, call.repo, x))
@@ -255,16 +265,15 @@ def list_labels(call: Call) -> Answer:
 
 def add_labels(call: Call) -> Answer:
     thread = call.thread("write")
-    for name in _names(call, call.body.get("labels")):
-        if name not in thread.labels:
-            thread.labels.append(name)
-            _changed(call, thread, "labeled", label=call.repo.labels[name])
+    names = _names(call, call.body.get("labels"))
+    for name in _relabel(call, thread, [*thread.labels, *names]):
+        _changed(call, thread, "labeled", label=call.repo.labels[name])
     return _shown_labels(call, call.repo, thread)
 
 
 def set_labels(call: Call) -> Answer:
     thread = call.thread("write")
-    thread.labels = _names(call, call.body.get("labels"))
+    _relabel(call, thread, _names(call, call.body.get("labels")))
     return _shown_labels(call, call.repo, thread)
 
 
@@ -273,7 +282,7 @@ def remove_label(call: Call) -> Answer:
     key = call.args["name"].casefold()
     if key not in thread.labels:
         raise ApiError(404, "Label does not exist")
-    thread.labels.remove(key)
+    _relabel(call, thread, [name for name in thread.labels if name != key])
     _changed(call, thread, "unlabeled", label=call.repo.labels[key])
     return _shown_labels(call, call.repo, thread)
 
@@ -345,6 +354,7 @@ ROUTES = (
     Route("GET", f"{_R}/labels", list_repo_labels, _EITHER_READ),
     Route("POST", f"{_R}/labels", create_label, _EITHER_WRITE),
     Route("GET", f"{_N}/labels", list_labels, _EITHER_READ),
+    Route("GET", f"{_N}/events", list_events, _EITHER_READ),
     Route("POST", f"{_N}/labels", add_labels, _EITHER_WRITE),
     Route("PUT", f"{_N}/labels", set_labels, _EITHER_WRITE),
     Route("DELETE", f"{_N}/labels/<path:name>", remove_label, _EITHER_WRITE),

@@ -24,6 +24,7 @@ from coven.sandbox.state import (
     CheckRun,
     CheckSuite,
     Comment,
+    Labelling,
     Repo,
     Review,
     ReviewComment,
@@ -234,6 +235,23 @@ def diff_entry(hub: Hub, repo: Repo, sha: str, found: FileDiff) -> JSON:
     if found.previous is not None:
         shown["previous_filename"] = found.previous
     return shown
+
+
+def labelling(hub: Hub, repo: Repo, found: Labelling) -> JSON:
+    """An event of a thread: a label that was set or taken off."""
+    label = repo.labels[found.label]
+    return {
+        "id": found.id,
+        "node_id": node_id("LabeledEvent", found.id),
+        "url": f"{api_url(hub, repo)}/issues/events/{found.id}",
+        "actor": user_by_id(hub, found.actor_id),
+        "event": found.event,
+        "commit_id": None,
+        "commit_url": None,
+        "created_at": stamp(found.created_at),
+        "performed_via_github_app": app(hub, hub.state.apps.get(found.app_id or 0)),
+        "label": {"name": label.name, "color": label.color},
+    }
 
 
 def comment(hub: Hub, found: Comment) -> JSON:

@@ -270,6 +270,34 @@ class Installation:
 
 
 @dataclass
+class Labelling:
+    """An event of a thread: who set a label on it, or took it off. ``label`` is its key."""
+
+    id: int
+    repo_id: int
+    number: int
+    actor_id: int
+    event: str
+    label: str
+    app_id: int | None = None
+    created_at: datetime = field(default_factory=now)
+
+
+@dataclass
+class Subscription:
+    """The marketplace plan of an account. Times are as the API writes them."""
+
+    plan: str
+    unit_count: int | None = None
+    on_free_trial: bool = False
+    free_trial_ends_on: str | None = None
+    next_billing_date: str | None = None
+    updated_at: datetime = field(default_factory=now)
+    pending_plan: str | None = None
+    pending_at: str | None = None
+
+
+@dataclass
 class Token:
     """An installation token. The log knows it by ``id`` only."""
 
@@ -314,6 +342,7 @@ class State:
     redirects: dict[str, int] = field(default_factory=dict)
     threads: dict[tuple[int, int], Thread] = field(default_factory=dict)
     deleted_threads: set[tuple[int, int]] = field(default_factory=set)
+    labellings: list[Labelling] = field(default_factory=list)
     comments: dict[int, Comment] = field(default_factory=dict)
     review_comments: dict[int, ReviewComment] = field(default_factory=dict)
     reviews: dict[int, Review] = field(default_factory=dict)
@@ -323,6 +352,7 @@ class State:
     installations: dict[int, Installation] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
     limits: dict[int, RateLimit] = field(default_factory=dict)
+    subscriptions: dict[int, Subscription] = field(default_factory=dict)
     hook: Hook = field(default_factory=lambda: Hook(id=1))
     auto_events: set[str] = field(default_factory=set)
     """Events that API writes and pushes emit on their own; ``*`` means all."""

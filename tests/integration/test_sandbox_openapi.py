@@ -53,6 +53,14 @@ def test_every_operation_answers_as_described(github: World) -> None:
         github.call("GET", path, all_of_it, expect=200)
     github.call("GET", "/installation/repositories", all_of_it, expect=200)
 
+    github.admin.subscribe(
+        "acme", "Team", pending_plan="Starter", pending_at="2027-01-01T00:00:00Z"
+    )
+    owner = github.repo("GET", "", github.token()).json()["owner"]["id"]
+    for listing in ("/marketplace_listing", "/marketplace_listing/stubbed"):
+        for path in ("/plans", "/plans/2/accounts", f"/accounts/{owner}"):
+            github.call("GET", listing + path, app, expect=200)
+
     def get(*paths: str) -> None:
         for path in paths:
             github.repo("GET", path, all_of_it, expect=204 if path.endswith("rs/mira") else 200)
@@ -111,7 +119,7 @@ def test_every_operation_answers_as_described(github: World) -> None:
     github.repo("DELETE", f"/issues/comments/{comment}", all_of_it, expect=204)
     post("/labels", {"name": "later", "color": "00ff00"})
     post(f"/issues/{issue}/labels", {"labels": ["later"]}, 200)
-    get(f"/issues/{issue}/labels")
+    get(f"/issues/{issue}/labels", f"/issues/{issue}/events")
     github.repo("DELETE", f"/issues/{issue}/labels/later", all_of_it, expect=200)
     github.repo("PUT", f"/issues/{issue}/labels", all_of_it, {"labels": ["a"]}, expect=200)
     post(f"/issues/{issue}/assignees", {"assignees": ["mira"]})
