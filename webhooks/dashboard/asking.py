@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
@@ -111,10 +111,6 @@ class Ask:
             return None
         return self.parts.cursors.write(self._question(query), found.next)
 
-    def one_installation(self) -> InstallationId | None:
-        """The installation that is looked at; None when an operator has to choose first."""
-        return self.installation
-
     def _question(self, query: BaseModel) -> str:
         filters = query.model_dump(mode="json", exclude={"cursor", "limit"})
         repos = sorted(repo.key for repo in self.caller.repos)
@@ -129,7 +125,8 @@ class Shown:
     context: dict[str, Any]
     rows: int | None = None
     target: str | None = None
-    status: int = 200
+    owner: InstallationId | None = None
+    """Whose data it is, where the request named nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +137,7 @@ class Done:
     text: str
     target: str | None = None
     rows: int | None = None
+    owner: InstallationId | None = None
     after: tuple[Callable[[], object], ...] = ()
 
 
@@ -149,6 +147,8 @@ class Sent:
 
     response: Response
     target: str | None = None
+    rows: int | None = None
+    owner: InstallationId | None = None
 
 
 View = Callable[[Ask, Tx], Shown | Done | Sent]
@@ -170,7 +170,7 @@ class Page:
     """The view makes its own transaction."""
     frequent: bool = False
     """Refreshes by itself: recorded once a minute with a count."""
-    needs: str = field(default="")
+    needs: str = ""
     """Names the part of the path that is an installation."""
 
 

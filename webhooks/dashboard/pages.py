@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webhooks.dashboard import now
+from webhooks.dashboard import memory, now
 from webhooks.dashboard.asking import Page
 
-PAGES: Sequence[Page] = (*now.PAGES,)
+PAGES: Sequence[Page] = (*now.PAGES, *memory.PAGES)

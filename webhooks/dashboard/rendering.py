@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from coven.visible import with_visible
+from coven.visible import is_hidden, with_visible
 
 STATIC = Path(__file__).parent / "static"
 MAX_TEXT = 20_000
@@ -44,6 +44,7 @@ class Renderer:
             "github": self._github_link,
             "pretty": pretty,
             "size": size,
+            "reveal": reveal,
         }
 
     def page(self, template: str, **context: Any) -> bytes:
@@ -76,6 +77,20 @@ def url(*segments: object, **query: object) -> str:
     path = "/".join(quote(str(each), safe="") for each in segments)
     asked = {name: value for name, value in query.items() if value not in (None, "")}
     return f"/ops/{path}" + (f"?{urlencode(asked)}" if asked else "")
+
+
+def reveal(text: str) -> Markup:
+    """A text whose hidden characters stand out as marks with their code."""
+    parts: list[Markup] = []
+    plain = ""
+    for char in text[:MAX_TEXT]:
+        if char == "\r" or not is_hidden(char):
+            plain += char
+            continue
+        mark = Markup('<mark title="a character that shows nothing">U+{:04X}</mark>')
+        parts += [escape(plain), mark.format(ord(char))]
+        plain = ""
+    return Markup("").join([*parts, escape(plain)])
 
 
 def when(at: datetime | None, now: datetime | None = None) -> Markup:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
+from urllib.parse import urlencode
 
 import structlog
 from flask import Response, request
@@ -233,7 +235,7 @@ class Dashboard:
             response = Response(status=303, headers={"Location": found.where})
             return self.keep(response, session.says("good", found.text))
         body = self.renderer.page(found.template, **frame, **found.context)
-        response = Response(body, found.status, mimetype="text/html")
+        response = Response(body, mimetype="text/html")
         if session.flash and not page.frequent:
             self.keep(response, replace(session, flash=()))
         return response
@@ -267,6 +269,7 @@ class Dashboard:
                 if ask.access.is_operator or not operators
             ],
             "tenants": _tenants(tx, ask.access),
+            "here": functools.partial(_here, request.path, ask.query),
         }
 
     def _base(self, session: Session | None) -> dict[str, Any]:
@@ -329,6 +332,12 @@ def _installation(text: str | None) -> InstallationId | None:
     if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) < 1:
         raise not_here()
     return InstallationId(int(text))
+
+
+def _here(path: str, query: Mapping[str, str], **changes: object) -> str:
+    """The address of this page with other parameters; None takes one out."""
+    asked = {name: value for name, value in {**query, **changes}.items() if value is not None}
+    return f"{path}?{urlencode(asked)}" if asked else path
 
 
 def _tenants(tx: Tx, access: Access) -> list[tuple[int, str]]:
