@@ -272,5 +272,5 @@ def _line(row: Row[Any]) -> Line:
 
 
 def _batches(items: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(len(items)):
+    for start in range(0, len(items), _BATCH):
         yield items[start : start + _BATCH]

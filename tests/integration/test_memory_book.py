@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy.dialects import postgresql
 
 from coven.memory.book import (
     REDACTED,
@@ -16,8 +17,10 @@ from coven.memory.book import (
     Refusal,
 )
 from coven.memory.keys import MemoryKey
+from coven.memory.validation import Decision, Kind
 from coven.store import book, book_sweeps
 from coven.store.book import Filters
+from coven.store.book_rows import at_or_below, e
 from coven.store.engine import Store
 from coven.values import InstallationId, RepoId, RepoName, TaskId, TrustScope
 from tests.ledger import NOW, OTHER, REPO_ID, TENANT, put
@@ -228,6 +231,13 @@ def test_the_underscore_and_the_sibling_are_no_wildcards(sqlite_store: Store) ->
     ]
 
 
+def test_what_lies_below_is_no_question_of_a_languages_order_of_letters() -> None:
+    # In en_US "conv/x" comes after "conv0": its order passes over "/" at first.
+    asked = str(at_or_below(e.place, "conv").compile(dialect=postgresql.dialect()))
+    assert "=" in asked
+    assert not {"<", ">", "LIKE"} & set(asked.split())
+
+
 def test_what_can_be_revoked_from_where(store: Store) -> None:
     put(store)
     with store.write() as tx:
@@ -417,6 +427,19 @@ def test_what_a_run_was_handed_and_used_is_counted_once(store: Store) -> None:
         assert (line.activity.op, line.activity.outcome) == ("supplied", "accepted")
         assert [each.task_id for each in book.tasks_of(TENANT, tx, entry.id)] == [RUN]
         assert book.activity(TENANT, tx, repo_id=REPO_ID) == [line.activity]
+
+
+def test_of_many_that_were_handed_out_and_used_each_counts_once(store: Store) -> None:
+    entries = [approved(store, f"conv/{n}") for n in range(3)]
+    reads = [
+        Decision(Kind.READ, n, each.key, "repo", None, entry=each.id)
+        for n, each in enumerate(entries)
+    ]
+    with store.write() as tx:
+        book.supplied(TENANT, tx, RUN, REPO_ID, entries, NOW)
+        book.record(TENANT, tx, RUN, REPO_ID, 1, reads, NOW)
+    counted = [again(store, each) for each in entries]
+    assert [(each.supplied, each.cited) for each in counted] == [(1, 1)] * 3
 
 
 def test_what_is_too_old_is_not_used_and_then_ends(store: Store) -> None:
