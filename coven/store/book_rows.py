@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, insert, text
+from sqlalchemy import ColumnElement, Row, func, insert, text, true
 
 from coven.memory.book import (
     Act,
@@ -51,11 +51,13 @@ def lock(installation: InstallationId, tx: Tx) -> None:
 
 
 def at_or_below(column: ColumnElement[str], below: str) -> ColumnElement[bool]:
-    """Whether a place is covered: by whole segments, with no wildcard, through an index."""
+    """Whether a place is covered: by whole segments, with no wildcard.
+
+    By equality alone: ``<`` follows the database's language, which may pass over ``/`` and ``-``.
+    """
     if not below:
-        return column >= ""
-    # "0" is what follows "/" in ASCII, and places are ASCII.
-    return (column == below) | ((column >= f"{below}/") & (column < f"{below}0"))
+        return true()
+    return (column == below) | (func.substr(column, 1, len(below) + 1) == f"{below}/")
 
 
 def note(
