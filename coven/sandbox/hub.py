@@ -164,8 +164,8 @@ class Hub:
 
     @property
     def app(self) -> App:
-        """The App under test: the one with a key."""
-        return next(a for a in self.state.apps.values() if a.public_key is not None)
+        """The App under test: the newest one with a key."""
+        return next(a for a in reversed(self.state.apps.values()) if a.public_key is not None)
 
     def add_app(self, app_id: int, slug: str, name: str, public_key: bytes | None) -> App:
         """Register an App with its bot account."""

@@ -52,6 +52,16 @@ class Pages:
             flask.add_url_rule(rule, f"page_{kind}", self.thread)
         flask.add_url_rule("/<owner>/<repo>/runs/<int:run_id>", "page_run", self.run)
 
+    def show(
+        self, template: str, status: int = 200, form_action: str = "'none'", **context: Any
+    ) -> Response:
+        """A page of another part; ``form_action``: where its form may lead."""
+        response = self._page(template, **context)
+        response.status_code = status
+        policy = self._policy.replace("form-action 'none'", f"form-action {form_action}")
+        response.headers["Content-Security-Policy"] = policy
+        return response
+
     def _page(self, template: str, **context: Any) -> Response:
         context.setdefault("repo", None)
         html = self._templates.get_template(template).render(css=self._css, **context)

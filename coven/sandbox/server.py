@@ -16,6 +16,7 @@ from coven.sandbox.admin import AdminApi
 from coven.sandbox.deliveries import Deliverer
 from coven.sandbox.git_http import GitHttp
 from coven.sandbox.hub import Hub
+from coven.sandbox.manifests import ManifestPages
 from coven.sandbox.pages import Pages
 from coven.sandbox.web import RestApi, install_hooks
 
@@ -67,7 +68,9 @@ class SandboxGitHub:
         api.register(self.flask)
         GitHttp(self.hub).register(self.flask)
         AdminApi(self.hub, self.deliverer).register(self.flask)
-        Pages(self.hub).register(self.flask)
+        pages = Pages(self.hub)
+        pages.register(self.flask)
+        ManifestPages(self.hub, pages).register(self.flask)
         install_hooks(self.flask, self.hub, api)
 
     def _make_key(self) -> bytes:

@@ -255,6 +255,15 @@ class App:
     created_at: datetime = field(default_factory=now)
 
 
+@dataclass(frozen=True)
+class ManifestCode:
+    """A manifest that a person confirmed, until its code is exchanged."""
+
+    manifest: JSON
+    org: str | None
+    created_at: datetime
+
+
 @dataclass
 class Installation:
     id: int
@@ -354,6 +363,8 @@ class State:
     limits: dict[int, RateLimit] = field(default_factory=dict)
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
     hook: Hook = field(default_factory=lambda: Hook(id=1))
+    manifests: dict[str, ManifestCode] = field(default_factory=dict)
+    """Confirmed manifests by code."""
     auto_events: set[str] = field(default_factory=set)
     """Events that API writes and pushes emit on their own; ``*`` means all."""
     token_lifetime: timedelta = timedelta(hours=1)

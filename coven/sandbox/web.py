@@ -14,7 +14,17 @@ from urllib.parse import urlsplit
 
 from flask import Flask, Response, g, request
 
-from coven.sandbox import apps, checks, commits, issues, marketplace, pulls, repos, reviews
+from coven.sandbox import (
+    apps,
+    checks,
+    commits,
+    issues,
+    manifests,
+    marketplace,
+    pulls,
+    repos,
+    reviews,
+)
 from coven.sandbox.answers import Answer, ApiError, not_found
 from coven.sandbox.auth import bearer, check_jwt
 from coven.sandbox.call import Call, Route
@@ -24,6 +34,7 @@ from coven.sandbox.state import JSON, Repo, now
 
 ROUTES: tuple[Route, ...] = (
     *apps.ROUTES,
+    *manifests.ROUTES,
     *marketplace.ROUTES,
     *repos.ROUTES,
     *commits.ROUTES,

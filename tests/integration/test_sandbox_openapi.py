@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from githubkit import AppAuthStrategy, AppInstallationAuthStrategy, GitHub
 
 from coven.sandbox.web import ROUTES
 from tests.integration.sandbox_kit import REPO, World, world
+from tests.support.new_app import confirm
 from tests.support.openapi import COMMITTED, committed, template
+
+MANIFEST = {
+    "name": "Second familiar",
+    "url": "https://coven.example.com",
+    "redirect_url": "http://127.0.0.1:1/back",
+    "hook_attributes": {"url": "https://coven.example.com/webhook"},
+    "default_permissions": {"pull_requests": "write"},
+    "default_events": ["pull_request"],
+}
 
 
 @pytest.fixture
@@ -148,6 +160,10 @@ def test_every_operation_answers_as_described(github: World) -> None:
     github.repo("GET", f"/pulls/{number}/merge", all_of_it, expect=204)
     get(f"/pulls/{number}")
     github.call("DELETE", "/installation/token", all_of_it, expect=204)
+    github.call("GET", "/app/hook/config", app, expect=200)
+    where = confirm(f"{github.base}/settings/apps/new?state=s", json.dumps(MANIFEST))
+    code = parse_qs(urlsplit(where).query)["code"][0]
+    github.call("POST", f"/app-manifests/{code}/conversions", None, {}, expect=201)
 
     assert github.problems == []
     assert github.admin.unexpected() == []
