@@ -72,6 +72,13 @@ MEMORY_BUTTON = CheckAction(
     description="Approve this run's one memory proposal",
 )
 """On a completed Check Run whose work has exactly one pending proposal for memory."""
+APPROVE_BUTTON = CheckAction(
+    identifier="gov_approve", label="Approve", description="Let exactly this action happen, once"
+)
+DENY_BUTTON = CheckAction(
+    identifier="gov_deny", label="Deny", description="End this work without the action"
+)
+"""Both, and no others, on a Check Run whose work waits for a decision about one action."""
 DEEPEN_BUTTON = CheckAction(
     identifier="deepen", label="Go deeper", description="Review again, more thoroughly"
 )
@@ -105,6 +112,8 @@ class CheckRunContent(Content):
     """Proposals and citations, below the summary; they change when somebody answers."""
     proposal: Proposal | None = None
     """What the memory button of this run is about."""
+    escalation: str | None = None
+    """What the buttons to approve and deny are about."""
 
     @property
     def whole_summary(self) -> str:

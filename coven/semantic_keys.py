@@ -35,6 +35,11 @@ def memory_click(repo_id: RepoId, external_id: str) -> str:
     return f"mem_approve:{repo_id}:{external_id}"
 
 
+def escalation_click(wanted: str, repo_id: RepoId, external_id: str) -> str:
+    """One of the two buttons of a Check Run that waits for a decision."""
+    return f"{wanted}:{repo_id}:{external_id}"
+
+
 def behind(key: str, holder: TaskId) -> str:
     """The same work once more, behind ``holder``, which was told to stop and has not ended yet."""
     return f"{key}:{holder[:8]}"

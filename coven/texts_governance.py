@@ -60,7 +60,12 @@ def comment_refused(voice: Voice, work: Work, facts: Facts) -> str:
 
 
 def check_escalated(
-    voice: Voice, facts: Facts, escalation_id: str, expires_at: datetime
+    voice: Voice,
+    facts: Facts,
+    escalation_id: str,
+    expires_at: datetime,
+    *,
+    four_eyes: bool = False,
 ) -> CheckText:
     """The work waits until a person decides."""
     return CheckText(
@@ -68,7 +73,7 @@ def check_escalated(
         paragraphs(
             escalated_why(facts),
             _record(facts),
-            f"**Next:** {escalated_next(voice, escalation_id, expires_at)}",
+            f"**Next:** {escalated_next(voice, escalation_id, expires_at, four_eyes=four_eyes)}",
             more(voice),
         ),
         _action(facts),
@@ -76,10 +81,16 @@ def check_escalated(
 
 
 def comment_escalated(
-    voice: Voice, work: Work, facts: Facts, escalation_id: str, expires_at: datetime
+    voice: Voice,
+    work: Work,
+    facts: Facts,
+    escalation_id: str,
+    expires_at: datetime,
+    *,
+    four_eyes: bool = False,
 ) -> str:
     """The same on the thread."""
-    step = escalated_next(voice, escalation_id, expires_at)
+    step = escalated_next(voice, escalation_id, expires_at, four_eyes=four_eyes)
     return comment(voice, work, "needs input", escalated_why(facts), f"**Next:** {step}")
 
 
@@ -91,13 +102,64 @@ def escalated_why(facts: Facts) -> str:
     )
 
 
-def escalated_next(voice: Voice, escalation_id: str, expires_at: datetime) -> str:
-    """How to decide, and until when."""
+def escalated_next(
+    voice: Voice, escalation_id: str, expires_at: datetime, *, four_eyes: bool = False
+) -> str:
+    """How to decide, who may, and until when."""
+    who = "somebody with write access"
+    if four_eyes:
+        who += ", but not whoever gave the command,"
     approve = code_span(f"@{voice.handle} approve {escalation_id}")
     deny = code_span(f"@{voice.handle} deny {escalation_id}")
     return (
-        f"somebody with write access comments {approve} or {deny} until "
+        f"{who} comments {approve} or {deny} until "
         f"{expires_at:%Y-%m-%d %H:%M} UTC. The approval is for exactly this action, once."
+    )
+
+
+def approved_title(rule_id: str) -> str:
+    """Title of the Check Run that waited; the work goes on in a new one."""
+    return title_line(f"Approved: {rule_id}")
+
+
+def approved_why(escalation_id: str, rule_id: str, by: str | None) -> str:
+    """What its summary begins with, as Markdown."""
+    person = inline(by or "somebody", 60)
+    return (
+        f"{code_span(escalation_id)} (rule {code_span(rule_id)}) was approved by {person}. "
+        "The work goes on in a new Check Run."
+    )
+
+
+def approved_line(escalation_id: str, rule_id: str) -> str:
+    """Answer to an approval."""
+    return (
+        f"{code_span(escalation_id)} is approved: the action that rule {code_span(rule_id)} "
+        "stopped may happen once. The work goes on."
+    )
+
+
+def denied_line(escalation_id: str, rule_id: str) -> str:
+    """Answer to a denial."""
+    return (
+        f"{code_span(escalation_id)} is denied: the action that rule {code_span(rule_id)} "
+        "stopped does not happen, and the work ends."
+    )
+
+
+def not_decided_line(escalation_id: str, status: str | None) -> str:
+    """Answer to a decision that came too late, or names nothing of this repository."""
+    name = code_span(escalation_id[:20])
+    if status is None:
+        return f"There is no such escalation here: {name}."
+    return f"{name} can't be answered any more: it is {status}."
+
+
+def own_decision_line(escalation_id: str) -> str:
+    """Answer to somebody who may not approve what their own command caused."""
+    return (
+        f"{code_span(escalation_id)} was not approved: whoever gave the command can't approve "
+        "what it leads to here. Somebody else with write access can."
     )
 
 

@@ -95,11 +95,6 @@ def refused_line(voice: Voice, entry_id: str, decided: Decided, now: Entry | Non
     return f"{name} is no proposal of this repository."
 
 
-def no_such_escalation(escalation_id: str) -> str:
-    """An ``E-`` id while nobody knows escalations."""
-    return f"There is no such escalation here: {code_span(escalation_id[:20])}."
-
-
 def reply_needs_id(voice: Voice, verb: str, pending: Sequence[Entry]) -> str:
     """``approve`` or ``deny`` without a usable id, or with words that name a second thing."""
     return paragraphs(
@@ -113,7 +108,9 @@ def reply_remember_what(voice: Voice, pending: Sequence[Entry]) -> str:
     """``remember`` without a text, where not exactly one proposal waits on the thread."""
     if pending:
         return paragraphs(
-            f"{len(pending)} proposals wait here, so say which one.", _waiting(voice, pending)
+            f"{count(len(pending), 'proposal')} {'waits' if len(pending) == 1 else 'wait'} here, "
+            "so say which one.",
+            _waiting(voice, pending),
         )
     return (
         f"There is nothing to remember. **Next:** write {say(voice, 'remember <text>')}; no "

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import Literal
 
-from coven.publication import DEEPEN_BUTTON, FIX_BUTTON, MEMORY_BUTTON
+from coven.publication import (
+    APPROVE_BUTTON,
+    DEEPEN_BUTTON,
+    DENY_BUTTON,
+    FIX_BUTTON,
+    MEMORY_BUTTON,
+)
 from webhooks.intents import REF_CHARS, Click, Ignored, Scene, needed
 from webhooks.payloads import BadPayload, CheckApp, clean
 
-BUTTONS: dict[str, Literal["fix", "deepen", "mem_approve"]] = {
+BUTTONS: dict[str, Literal["fix", "deepen", "mem_approve", "gov_approve", "gov_deny"]] = {
     FIX_BUTTON.identifier: "fix",
     DEEPEN_BUTTON.identifier: "deepen",
     MEMORY_BUTTON.identifier: "mem_approve",
+    APPROVE_BUTTON.identifier: "gov_approve",
+    DENY_BUTTON.identifier: "gov_deny",
 }
 """Identifiers of the buttons that we put on a completed Check Run."""
 EXTERNAL_ID_CHARS = 100

@@ -183,8 +183,8 @@ def _again(click: Click, parent: Task) -> Intent | Ignored:
     familiar = _serving(scene, parent)
     if familiar is None:
         return Ignored("no_familiar")
-    if click.wanted == "mem_approve":
-        return _memory_approval(click, parent, familiar)
+    if click.wanted in ("mem_approve", "gov_approve", "gov_deny"):
+        return _decision(click, parent, familiar)
     waits_for_maintainer = (
         parent.state is TaskState.WAITING and parent.waiting_for == WAITING_FOR_APPROVAL
     )
@@ -220,15 +220,18 @@ def _again(click: Click, parent: Task) -> Intent | Ignored:
     )
 
 
-def _memory_approval(click: Click, parent: Task, familiar: Familiar) -> Intent:
-    """The worker says yes to the one proposal that this Check Run offers, if it still does."""
-    run = click.external_id or ""
+def _decision(click: Click, parent: Task, familiar: Familiar) -> Intent:
+    """The worker decides on the one thing that this Check Run offers, if it still does."""
+    run, repo = click.external_id or "", click.scene.place.repo_id
+    key = semantic_keys.escalation_click(click.wanted, repo, run)
+    if click.wanted == "mem_approve":
+        key = semantic_keys.memory_click(repo, run)
     return replace(
         _like(click.scene, parent, familiar),
         lane=Lane.CONTROL,
         verb=click.wanted,
         reason=f"check_run:{click.wanted}",
-        semantic_key=semantic_keys.memory_click(click.scene.place.repo_id, run),
+        semantic_key=key,
         priority=10,
         payload={"check_run": run},
         parent_task_id=parent.id,

@@ -221,7 +221,7 @@ class Click:
     """A button on one of our Check Runs; which work it belongs to stands in the ledger."""
 
     scene: Scene
-    wanted: Literal["rerun", "fix", "deepen", "mem_approve"]
+    wanted: Literal["rerun", "fix", "deepen", "mem_approve", "gov_approve", "gov_deny"]
     head_sha: str
     external_id: str | None
     """None: every Check Run of ours on this head."""

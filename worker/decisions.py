@@ -32,6 +32,7 @@ MAX_IDS = 20
 """Ids that one command answers."""
 
 _ID = re.compile(r"[`*_(\[]*([ME])-([0-9A-Z]{8})[`*_)\].]*\Z", re.IGNORECASE | re.ASCII)
+_NAMES = re.compile(r"(?<![0-9A-Z])[ME]-[0-9A-Z]{8}(?![0-9A-Z])", re.IGNORECASE | re.ASCII)
 _BETWEEN = re.compile(r"[\s,;]+")
 
 
@@ -60,6 +61,8 @@ class Said:
     """Whether what was wished is so now."""
     ring: Sequence[TaskId] = ()
     """Tasks whose surfaces have changed."""
+    wake: Sequence[TaskId] = ()
+    """Session tasks that go on now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class Line:
     text: str
     good: bool
     ring: Sequence[TaskId] = ()
+    wake: Sequence[TaskId] = ()
 
 
 Act = Callable[[Command, Tx], Said]
@@ -88,6 +92,8 @@ def named_ids(args: str) -> list[str] | None:
     rest = False
     for word in words:
         match = _ID.match(word)
+        if match is None and _NAMES.search(word):
+            return None
         if match is None:
             rest = rest or word.casefold() not in ("and", "&")
         elif rest:
@@ -112,9 +118,12 @@ def write_access(services: Services, task: Task) -> tuple[bool, bool]:
     Raises ``GitHubError`` when GitHub does not say.
     """
     client = services.github.for_repo(task.installation_id, task.repo_id, task.repo, Role.PUBLISH)
+    repository = client.repository()
+    if repository.id != task.repo_id:
+        return False, True  # Another repository has the name now: rights there are none here.
     if not may_write(permission_of(client, task.actor_login, task.actor_id)):
         return False, True
-    return True, not client.repository().private
+    return True, not repository.private
 
 
 def carry_out(
@@ -163,6 +172,8 @@ def carry_out(
         )
     for task_id in dict.fromkeys([task.id, *(ring for each in said for ring in each.ring)]):
         services.bell.publish(task_id)
+    for task_id in dict.fromkeys(each for said_one in said for each in said_one.wake):
+        services.bell.session(task_id)
 
 
 def answer_ids(
@@ -172,12 +183,8 @@ def answer_ids(
     lines = [handlers[name[0]](command, tx, name, approve) for name in ids]
     ring = [task_id for line in lines for task_id in line.ring]
     good = all(line.good for line in lines)
-    return Said(texts.reply_answered([line.text for line in lines]), good, ring)
-
-
-def no_escalations(_command: Command, _tx: Tx, name: str, _approve: bool) -> Line:
-    """Answers ``E-`` ids as long as there are no escalations to decide on."""
-    return Line(texts.no_such_escalation(name), good=False)
+    wake = [task_id for line in lines for task_id in line.wake]
+    return Said(texts.reply_answered([line.text for line in lines]), good, ring, wake)
 
 
 def _text(task: Task, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from coven.governance import escalate
 from coven.governance.actions import FilesystemWrite, NetworkRequest, Op, ProcessSpawn
 from coven.governance.context import Acting
 from coven.governance.refusal import ActionEscalated, ActionRefused
+from coven.publication import APPROVE_BUTTON, DENY_BUTTON
 from coven.services import Services
 from coven.settings.models import Familiar, Settings
 from coven.store import escalations, sweeps, tasks
@@ -145,18 +147,24 @@ def _shown(
     services: Services, task: Task, familiar: Familiar, error: ActionEscalated, found: Escalation
 ) -> list[Surfacing]:
     voice = voice_of(services.settings, familiar, task)
+    four_eyes = services.settings.governance.four_eyes
     check = check_run(
         task,
         familiar,
         voice,
-        texts.check_escalated(voice, error.facts, found.id, found.expires_at),
+        texts.check_escalated(voice, error.facts, found.id, found.expires_at, four_eyes=four_eyes),
         conclusion=Conclusion.ACTION_REQUIRED,
     )
+    if check is not None:
+        offered = {"actions": (APPROVE_BUTTON, DENY_BUTTON), "escalation": found.id}
+        check = replace(check, content=check.content.model_copy(update=offered))
     comment = status_comment(
         task,
         familiar,
         "needs input",
-        texts.comment_escalated(voice, work_of(task), error.facts, found.id, found.expires_at),
+        texts.comment_escalated(
+            voice, work_of(task), error.facts, found.id, found.expires_at, four_eyes=four_eyes
+        ),
     )
     return _present(check, comment)
 

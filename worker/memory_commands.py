@@ -36,6 +36,7 @@ from coven.store import book, surfaces, tasks
 from coven.store.engine import Tx
 from coven.store.tasks import Task
 from coven.values import RepoId, SurfaceKind, TaskId, TrustScope
+from worker import escalation_commands
 from worker.decisions import (
     Act,
     Command,
@@ -45,7 +46,6 @@ from worker.decisions import (
     answer_ids,
     carry_out,
     named_ids,
-    no_escalations,
 )
 
 CLICK = "mem_approve"
@@ -115,7 +115,7 @@ def _latest(tx: Tx, entry: Entry) -> Entry:
     return entry
 
 
-HANDLERS: Mapping[str, Handler] = {"M": decide, "E": no_escalations}
+HANDLERS: Mapping[str, Handler] = {"M": decide, "E": escalation_commands.decide}
 """Who decides on an id, by its first letter."""
 
 
@@ -139,7 +139,8 @@ def remember(command: Command, tx: Tx) -> Said:
         return answer_ids(command, tx, ids, True, HANDLERS)
     if not text:
         waiting = memory_shown.pending_on_thread(tx, task)
-        if len(waiting) == 1:
+        # What came after the comment was written is not what its author has read.
+        if len(waiting) == 1 and waiting[0].created_at <= task.source_at:
             return answer_ids(command, tx, [waiting[0].id], True, HANDLERS)
         return Said(texts.reply_remember_what(voice, waiting), good=False)
     if not memory_enabled(services.settings, task.repo):
@@ -205,7 +206,7 @@ def _meant(entry: Entry, wanted: str) -> bool:
     """Whether the only entry that fits may go without asking: ``forget it`` is no name for one."""
     return (
         parse_id(wanted) == entry.id
-        or entry.key.endswith(wanted.strip("/"))
+        or entry.place == wanted.strip("/")
         or len(wanted) >= ENOUGH_WORDS
         or " ".join(wanted.split()).casefold() == " ".join(entry.summary.split()).casefold()
     )
@@ -288,6 +289,7 @@ ACTS: Mapping[str, Act] = {
     "forget": forget,
     "memory": memory,
     CLICK: clicked,
+    **escalation_commands.ACTS,
 }
 """What maintainers decide, by verb."""
 

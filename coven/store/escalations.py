@@ -7,6 +7,7 @@ once and used once.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass, fields
@@ -14,7 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import ColumnElement, and_, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from coven.store.engine import Tx
@@ -23,6 +24,9 @@ from coven.values import InstallationId, RepoId, TaskId
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's: nothing that people mistake for something else."""
+
+
+_ID = re.compile(r"E-([0-9A-Z]{8})", re.IGNORECASE | re.ASCII)
 
 
 class Status(StrEnum):
@@ -70,6 +74,12 @@ FIELDS = tuple(escalations.c[field.name] for field in fields(Escalation))
 def new_id() -> str:
     """``E-`` and eight letters and digits."""
     return "E-" + "".join(secrets.choice(_ALPHABET) for _ in range(8))
+
+
+def parse_id(text: str) -> str | None:
+    """The id in a text, in whatever case people write it; None when it is none. Pure."""
+    match = _ID.fullmatch(text.strip())
+    return f"E-{match[1].lower()}" if match else None
 
 
 def request(installation: InstallationId, tx: Tx, wanted: Escalation) -> Escalation:
@@ -129,9 +139,19 @@ def listed(
     tx: Tx,
     status: Collection[Status] = frozenset({Status.PENDING}),
     limit: int = 100,
+    *,
+    after: tuple[datetime, str] | None = None,
 ) -> list[Escalation]:
-    """Escalations of an installation in these states, newest first."""
-    return _many(tx, installation, escalations.c.status.in_(list(status)), limit=limit)
+    """Escalations of an installation in these states, newest first.
+
+    ``after``: time and id of the last one of the page before.
+    """
+    conditions: list[ColumnElement[bool]] = [escalations.c.status.in_(list(status))]
+    if after is not None:
+        at, last = after
+        same = and_(escalations.c.requested_at == at, escalations.c.id > last)
+        conditions.append(or_(escalations.c.requested_at < at, same))
+    return _many(tx, installation, *conditions, limit=limit)
 
 
 def approved_for(
@@ -171,8 +191,8 @@ def decide(
 ) -> Escalation | None:
     """Pending -> approved or denied. None when it was decided already, is over, or unknown.
 
-    ``by`` names the person for the record. The caller has checked that they may, records the
-    decision (:func:`coven.governance.escalate.decide` does both halves) and rings for the worker.
+    ``by`` names the person for the record. Call it through :mod:`coven.escalating`, which checks,
+    records and shows.
     """
     status = Status.APPROVED if decision == "approve" else Status.DENIED
     row = tx.execute(

@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 
 from coven.bell import SilentBell
+from coven.escalating import Decider, decide_escalation
 from coven.github.factory import GitHub
-from coven.governance import escalate
 from coven.governance.actions import Custom
 from coven.governance.context import acting
 from coven.governance.gate import deferring
@@ -27,7 +27,7 @@ from coven.store.deliveries import Received
 from coven.store.engine import Store
 from coven.store.escalations import Escalation, Status
 from coven.store.tasks import Task
-from coven.values import DeliveryId, SurfaceKind, TaskId, TaskState
+from coven.values import DeliveryId, InstallationId, SurfaceKind, TaskId, TaskState
 from tests.ledger import NOW, OTHER, TENANT, look, put, take
 from tests.support.governance import Office, office
 from webhooks.recorder import Recorder
@@ -106,8 +106,16 @@ def status_of(services: Services, escalation_id: str) -> Status:
     return found.status
 
 
-def decide(desk: Office, escalation_id: str, decision: escalations.Decision) -> Escalation | None:
-    return escalate.decide(desk.admin.recorder, desk.clock, TENANT, escalation_id, decision, "mona")
+def decide(
+    services: Services,
+    escalation_id: str,
+    decision: escalations.Decision,
+    installation: InstallationId = TENANT,
+) -> Escalation | None:
+    """By somebody whose rights were looked up; None when nothing came of it."""
+    approve = decision == "approve"
+    done = decide_escalation(services, installation, escalation_id, approve, Decider("mona", 1))
+    return done.escalation if done.done else None
 
 
 def test_a_refused_task_fails_once_and_shows_the_rule(services: Services) -> None:
@@ -140,7 +148,7 @@ def test_an_approval_queues_the_task_again_in_its_next_round(
     desk: Office, services: Services
 ) -> None:
     task, escalation_id = held(services)
-    assert decide(desk, escalation_id, "approve") is not None
+    assert decide(services, escalation_id, "approve") is not None
     again = look(services.store, task.id)
     assert (again.state, again.round) == (TaskState.QUEUED, task.round + 1)
     claimed = take(services.store, task.id, "u" * 32)
@@ -156,21 +164,20 @@ def test_a_decision_is_taken_once(
     desk: Office, services: Services, decision: escalations.Decision
 ) -> None:
     _, escalation_id = held(services)
-    assert decide(desk, escalation_id, decision) is not None
-    assert decide(desk, escalation_id, "approve") is None
-    assert decide(desk, escalation_id, "deny") is None
+    assert decide(services, escalation_id, decision) is not None
+    assert decide(services, escalation_id, "approve") is None
+    assert decide(services, escalation_id, "deny") is None
 
 
 def test_nobody_of_another_installation_decides(desk: Office, services: Services) -> None:
     _, escalation_id = held(services)
-    recorder = desk.admin.recorder
-    assert escalate.decide(recorder, desk.clock, OTHER, escalation_id, "approve", "eve") is None
+    assert decide(services, escalation_id, "approve", OTHER) is None
     assert status_of(services, escalation_id) is Status.PENDING
 
 
 def test_a_denied_task_fails_at_the_next_sweep(desk: Office, services: Services) -> None:
     task, escalation_id = held(services)
-    decide(desk, escalation_id, "deny")
+    decide(services, escalation_id, "deny")
     governance.settle_escalations(services)
     ended = look(services.store, task.id)
     assert (ended.state, ended.outcome) == (TaskState.FAILED, "governance_denied")
@@ -183,7 +190,7 @@ def test_a_decision_before_the_task_waits_is_not_lost(
     task = running(services)
     error = ask(services, task)
     assert isinstance(error, ActionEscalated)
-    decide(desk, error.escalation_id, "approve")
+    decide(services, error.escalation_id, "approve")
     governance.escalated(services, task, CODY, END, error)
     assert look(services.store, task.id).state is TaskState.QUEUED
 
@@ -202,7 +209,7 @@ def test_a_decision_that_the_worker_did_not_see_is_found_by_the_sweep(
 def test_what_nobody_answers_expires_with_its_task(desk: Office, services: Services) -> None:
     task, escalation_id = held(services)
     desk.clock.advance(72 * 3600 + 1)
-    assert decide(desk, escalation_id, "approve") is None
+    assert decide(services, escalation_id, "approve") is None
     governance.settle_escalations(services)
     assert status_of(services, escalation_id) is Status.EXPIRED
     upkeep.settle_idle(services)
@@ -212,7 +219,7 @@ def test_what_nobody_answers_expires_with_its_task(desk: Office, services: Servi
 
 def test_an_approval_that_is_not_used_in_time_expires(desk: Office, services: Services) -> None:
     task, escalation_id = held(services)
-    decide(desk, escalation_id, "approve")
+    decide(services, escalation_id, "approve")
     desk.clock.advance(72 * 3600 + 1)
     claimed = replace(task)
     assert isinstance(ask(services, claimed), ActionEscalated)

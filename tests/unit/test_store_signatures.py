@@ -21,6 +21,8 @@ NOT_LEDGERS = {
     "book_rows",
     "book_sweeps",
     "sweeps",
+    "standing",  # counts of all tenants together
+    "metric_counts",  # no tenant's data
     "beats",
     "api_tokens",
     "rules",  # one policy for all tenants
@@ -40,6 +42,7 @@ ENTRY_LOOKUPS = {
 }
 PURE = {
     "escalations.new_id",
+    "escalations.parse_id",
     "escalations.from_row",
     "surfaces.content_hash",
     "surfaces.is_due",
