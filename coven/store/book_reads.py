@@ -101,7 +101,7 @@ def find(
         if not isinstance(place, Refusal):
             here = e.repo_id == room(place.repo_id)
             questions.append(here & at_or_below(e.place, place.below))
-        if text.isascii():
+        if text.isascii() and text.strip("/"):
             questions.append(at_or_below(e.place, text.strip("/")))
         questions.append(_holds(text))
     for question in questions:

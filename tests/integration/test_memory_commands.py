@@ -57,6 +57,7 @@ class People:
             "eve": Permission("read", "read", 9),
         }
         self.private = False
+        self.repo_id = int(REPO_ID)
 
     def for_repo(self, *_: object, **__: object) -> People:
         return self
@@ -68,7 +69,7 @@ class People:
         return False
 
     def repository(self) -> Any:
-        return type("Repository", (), {"private": self.private})()
+        return type("Repository", (), {"id": self.repo_id, "private": self.private})()
 
     def live_secrets(self) -> tuple[str, ...]:
         return ()
@@ -157,7 +158,7 @@ class Desk:
         assert done.entry is not None
         return done.entry
 
-    def proposed(self, text: str = TEXT, place: str = "tax/tables", **changes: Any) -> Entry:
+    def new(self, text: str = TEXT, place: str = "tax/tables", **changes: Any) -> NewEntry:
         facts: dict[str, Any] = {
             "repo_id": REPO_ID,
             "repo": REPO,
@@ -169,8 +170,11 @@ class Desk:
             "author_id": 5,
             "author_login": "nia",
         }
+        return NewEntry(**facts | changes)
+
+    def proposed(self, *args: str, **changes: Any) -> Entry:
         with self.store.write() as tx:
-            done = book.propose(TENANT, tx, NewEntry(**facts | changes), NOW)
+            done = book.propose(TENANT, tx, self.new(*args, **changes), NOW)
         assert done.entry is not None
         return done.entry
 
@@ -345,6 +349,14 @@ def test_who_has_no_write_access_now_gets_one_reaction_and_changes_nothing(
     }
 
 
+def test_rights_in_another_repository_of_that_name_decide_nothing(desk: Desk) -> None:
+    waiting = desk.proposed()
+    desk.people.repo_id = REPO_ID + 1
+    said = desk.say("approve", waiting.id)
+    assert look(desk.store, said).outcome == "actor_lacks_write"
+    assert desk.entry(waiting.id).state is EntryState.PENDING
+
+
 def test_rights_count_when_the_command_is_carried_out_not_when_it_came(desk: Desk) -> None:
     waiting = desk.proposed()
     desk.people.rights["mona"] = Permission("read", "read", 1)
@@ -390,7 +402,18 @@ def test_all_decisions_of_one_comment_are_carried_out_and_answered_once(desk: De
 
 
 @pytest.mark.parametrize(
-    "args", ["", "all", "please", "{a} but not {b}", "not {a}", "the first, {a}", "M-123", "M-*"]
+    "args",
+    [
+        "",
+        "all",
+        "please",
+        "{a} but not {b}",
+        "not {a}",
+        "the first, {a}",
+        "M-123",
+        "M-*",
+        "{a} unless {b}!",
+    ],
 )
 def test_ids_among_other_words_approve_nothing(desk: Desk, args: str) -> None:
     first, second = desk.proposed("One.", "a/one"), desk.proposed("Two.", "a/two")
@@ -507,6 +530,20 @@ def test_remember_without_words_approves_the_only_proposal_of_the_thread(desk: D
     assert "Here." in desk.reply(said)
 
 
+def test_remember_without_words_approves_nothing_that_came_after_it_was_written(
+    desk: Desk,
+) -> None:
+    desk.proposed("Here.", "a/here")
+    desk.clock.advance(60)
+    with desk.store.write() as tx:
+        new = desk.new("Instead of that.", "a/here")
+        unseen = book.propose(TENANT, tx, new, desk.clock.now()).entry
+    assert unseen is not None
+    said = desk.say("remember")
+    assert desk.entry(unseen.id).state is EntryState.PENDING
+    assert f"approve {unseen.id}" in desk.reply(said)
+
+
 def test_remember_without_words_asks_which_of_several(desk: Desk) -> None:
     entries = [desk.proposed("One.", "a/one"), desk.proposed("Two.", "a/two")]
     said = desk.say("remember")
@@ -552,6 +589,14 @@ def test_forget_it_is_no_name_for_the_only_entry_with_such_letters(desk: Desk) -
     kept = desk.remembered("It counts cents.")
     said = desk.say("forget", "it")
     assert f"forget {kept.id}" in desk.reply(said)
+    assert desk.entry(kept.id).state is EntryState.APPROVED
+
+
+@pytest.mark.parametrize("words", ["/", "//", "`/`", "x", "s/x"])
+def test_forget_takes_no_end_of_a_key_for_its_name(desk: Desk, words: str) -> None:
+    kept = desk.remembered("Money is in cents.", "notes/x")
+    said = desk.say("forget", words)
+    assert "Nothing was changed" in desk.reply(said)
     assert desk.entry(kept.id).state is EntryState.APPROVED
 
 
