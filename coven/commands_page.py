@@ -28,9 +28,9 @@ control queue, at once and beside running work.
 
 - Upper and lower case do not matter, nor do `[bot]` after the handle, a comma, colon, full stop or
   dash after handle or verb, or how lines end. The verb may stand on the next line.
-- Quotations, code (fenced, inline, indented), HTML and its comments, tables, headings, links and
-  emphasis are never commands; neither is a handle in the middle of a sentence, an e-mail address,
-  `@cody-2`, `@cody/team` or a look-alike letter.
+- Quotations, code (fenced, inline, indented), HTML and its comments, tables, headings with `#`,
+  links and emphasis are never commands; neither is a handle in the middle of a sentence, an e-mail
+  address, `@cody-2`, `@cody/team` or a look-alike letter.
 - Several commands in one comment run in their order, each once: at most three sessions and one
   answer. Decisions on memory are all carried out, and answered together. The text up to the next
   command belongs to the one before it; in a list, the text of its item. Looked at are the first

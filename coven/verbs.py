@@ -33,7 +33,7 @@ class Argument(Enum):
     COMMIT = "a full commit id (40 or 64 hexadecimal digits), optional"
     WORDS = "free text, optional"
     TEXT = "free text, needed"
-    IDS = "one or more ids; none when only one thing waits"
+    IDS = "one or more ids"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 A command stands at the start of a line of ordinary text, or of a list item: ``@cody review``,
 ``- @cody: fix the typo``, ``/coven review``. What a reader sees as a quotation, as code, as a
-heading, or not at all (HTML) is never one; a CommonMark parser decides that, not patterns. Mentions
-follow GitHub's own boundaries on the raw text: no look-alike letters, no escapes, no entities, no
-``@cody/team``.
+heading with ``#``, or not at all (HTML) is never one; a CommonMark parser decides that, not
+patterns. Mentions follow GitHub's own boundaries on the raw text: no look-alike letters, no
+escapes, no entities, no ``@cody/team``.
 """
 
 from __future__ import annotations
