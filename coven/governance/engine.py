@@ -8,6 +8,7 @@ under an unchanged head.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -142,19 +143,19 @@ def templates_of(settings: Settings) -> Templates:
     """What ``${workspace}`` and the like stand for here."""
     bases = (settings.github.api_base_url, settings.github.html_base_url)
     hosts = tuple(dict.fromkeys(urlsplit(base).hostname or "" for base in bases))
+    # The hook's canary runs as a harness runs the hook: through a shell.
     programs = (
         settings.worker.coven_code_bin,
         settings.worker.container.docker_bin,
-        "bwrap",
-        sys.executable,
-        os.path.realpath(sys.executable),
+        *("git", "bwrap", "/bin/sh", sys.executable),
     )
+    files = (os.path.realpath(shutil.which(program) or program) for program in programs)
     return Templates.of(
         workspace=str(settings.workspace_root),
         state_dir=str(settings.server.state_dir.absolute()),
         github_hosts=hosts,
         model_hosts=settings.governance.model_hosts,
-        programs=tuple(dict.fromkeys(Path(program).name for program in programs)),
+        programs=tuple(dict.fromkeys(Path(program).name for program in (*programs, *files))),
         physical=os.path.realpath,
     )
 

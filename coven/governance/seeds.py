@@ -91,7 +91,7 @@ SEEDS: tuple[Seed, ...] = (
     Seed(
         "R105",
         "network_request",
-        {"private_address": True},
+        {"private_address": True, "host_not_in": ["${github_hosts}"]},
         "refuse",
         "no requests to private or metadata addresses",
     ),

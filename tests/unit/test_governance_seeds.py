@@ -109,12 +109,18 @@ def test_ordinary_work_goes_on(action: Any, scope: Scope) -> None:
     assert judged(action, scope) == "allow"
 
 
-def test_a_private_address_is_stopped_even_when_its_host_is_allowed() -> None:
+@pytest.mark.parametrize(
+    ("host", "rule"),
+    [("models.example.com", "R105"), ("169.254.169.254", "R105"), ("api.github.com", None)],
+)
+def test_only_the_configured_github_may_live_on_a_private_address(
+    host: str, rule: str | None
+) -> None:
     rules = [Rule.read({**seed.row(), "enabled": 1}) for seed in SEEDS if seed.id == "R105"]
     inside = dataclasses.replace(world(), addresses=lambda _: ("10.0.0.5",))
     policy = build_policy(rules, templates=TEMPLATES)
-    decision = decide(lambda: policy, NetworkRequest("api.github.com", "https"), ADAPTER, inside)
-    assert decision.rule_id == "R105"
+    decision = decide(lambda: policy, NetworkRequest(host, "https"), ADAPTER, inside)
+    assert decision.rule_id == rule
 
 
 @pytest.mark.parametrize(("free", "result"), [(19, "R004"), (20, "allow"), (None, "R004")])

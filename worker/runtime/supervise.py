@@ -16,7 +16,7 @@ from typing import Any
 from coven.clock import Clock
 from coven.contract.exit_codes import ProcessEnd
 from coven.errors import CovenError
-from coven.governance.wire import Seam, governed_make_dir, governed_spawn
+from coven.governance.wire import Seam, governed_make_dir, governed_spawn, spawning
 from coven.redaction import Redactor
 from coven.values import new_token
 from worker.runtime import launch
@@ -123,6 +123,8 @@ class _Run:
 
     def start(self, argv: tuple[str, ...], env: Mapping[str, str]) -> None:
         """Start the launcher with the guest below it. Raises ``OSError`` when even that fails."""
+        # The launcher is ours; what a rule is about is the program that it becomes.
+        self._seam.perform(spawning(argv, self._spec.cwd, env), "session.program", lambda: None)
         config = {
             "parent": os.getpid(),
             "rlimits": self._rlimits(),
