@@ -15,9 +15,13 @@ from sqlalchemy import ColumnElement, and_, case, func, or_, select
 
 from coven.memory.book import EntryState
 from coven.store.engine import Tx
+from coven.store.escalations import FIELDS as ESCALATION_FIELDS
+from coven.store.escalations import Escalation, Status
+from coven.store.escalations import from_row as escalation_of
 from coven.store.listing import Repos
 from coven.store.pacing import HELD
 from coven.store.tables import attempts, surfaces, tasks
+from coven.store.tables_governance import escalations
 from coven.store.tables_memory import memory_entries
 from coven.values import InstallationId, Lane, SurfaceState, TaskId, TaskState
 
@@ -141,7 +145,7 @@ def flights(
         .order_by(a.started_at)
         .limit(limit)
     )
-    return [Flight(*row) for row in rows]
+    return [Flight(*found) for found in map(tuple[Any, ...], rows)]
 
 
 def workers(
@@ -221,6 +225,25 @@ def named(installation: InstallationId | None, tx: Tx, ids: Sequence[TaskId]) ->
         ).where(c.id.in_(list(ids)[:500]), *_of_tasks(installation, frozenset()))
     )
     return {str(row[0]): Named(*row[:6], TaskState(row[6]), row[7]) for row in rows}
+
+
+def asked(
+    installation: InstallationId | None,
+    tx: Tx,
+    status: Sequence[Status],
+    within: Repos = frozenset(),
+    limit: int = 100,
+) -> list[Escalation]:
+    """Escalations in these states, newest first."""
+    c = escalations.c
+    query = select(*ESCALATION_FIELDS).where(c.status.in_(list(status)))
+    if installation is not None:
+        query = query.where(c.installation_id == installation)
+    if within:
+        mine = select(tasks.c.id).where(*_of_tasks(installation, within))
+        query = query.where(c.task_id.in_(mine))
+    rows = tx.execute(query.order_by(c.requested_at.desc(), c.id).limit(limit))
+    return [escalation_of(row) for row in rows]
 
 
 def pending_memory(installation: InstallationId | None, tx: Tx) -> dict[int, int]:

@@ -213,6 +213,7 @@ class Dashboard:
 
     def _serve(self, page: Page, ask: Ask, session: Session) -> Response:
         store = self.services.store
+        frame: dict[str, Any] = {}
         if page.alone:
             found: Shown | Done | Sent = cast(AloneView, page.view)(ask)
             with store.write("ops.audit") as tx:
@@ -220,6 +221,7 @@ class Dashboard:
         elif page.method == "POST":
             with store.write(f"ops.{page.name}") as tx:
                 found = cast(View, page.view)(ask, tx)
+                frame = self._frame(tx, ask, session) if isinstance(found, Shown) else {}
                 self._record(tx, page, ask, found)
         else:
             with store.read() as tx:

@@ -45,6 +45,8 @@ _log = structlog.get_logger(__name__)
 
 LOOK_BACK = 30
 """Tasks of a thread among which earlier reviews are looked for."""
+WITHHELD = "withheld"
+"""Where the stored result says how many findings each gate kept back."""
 
 
 def conclude_review(attempt: Attempt, client: RepoClient, verdict: Verdict, result: Result) -> None:
@@ -92,7 +94,8 @@ def conclude_review(attempt: Attempt, client: RepoClient, verdict: Verdict, resu
             verdict.outcome,
             summary=spoken(report.summary) or texts.review_title(report),
             result_status=verdict.status,
-            result=masked(attempt, result, memory) | {KEY: stored(reviewed.known)},
+            result=masked(attempt, result, memory)
+            | {KEY: stored(reviewed.known), WITHHELD: dict(report.withheld)},
         ),
         attempt.closing(verdict.outcome),
         [surfacing for surfacing in wanted if surfacing],
