@@ -17,6 +17,7 @@ from coven.governance.engine import Engine
 from coven.governance.faults import faults_from
 from coven.governance.gate import RulesGate, Slot
 from coven.governance.wire import Seam
+from coven.metrics import Meter
 from coven.queues import celery_app
 from coven.redaction import Redactor
 from coven.services import Services
@@ -37,7 +38,8 @@ def build_services(settings: Settings, environ: Mapping[str, str] | None = None)
     clock = SystemClock()
     store = open_store(settings.database_url, faults)
     migrate.require_current(store)
-    github = GitHub(settings, clock, seam)
+    meter = Meter()
+    github = GitHub(settings, clock, seam, meter)
     secrets = [*secrets_of(settings)]
 
     def redactor() -> Redactor:
@@ -45,7 +47,7 @@ def build_services(settings: Settings, environ: Mapping[str, str] | None = None)
 
     rules = None
     if settings.governance.active:
-        rules = build_gate(settings, store, clock, redactor)
+        rules = build_gate(settings, store, clock, redactor, meter)
         slot.install(rules)
     secret_key = resolve_secret_key(settings, seam)
     secrets.append(secret_key.decode("utf-8", "replace"))
@@ -60,11 +62,16 @@ def build_services(settings: Settings, environ: Mapping[str, str] | None = None)
         redactor=Redactor(secrets),
         secret_key=secret_key,
         rules=rules,
+        meter=meter,
     )
 
 
 def build_gate(
-    settings: Settings, store: Store, clock: Clock, redactor: Callable[[], Redactor]
+    settings: Settings,
+    store: Store,
+    clock: Clock,
+    redactor: Callable[[], Redactor],
+    meter: Meter | None = None,
 ) -> RulesGate:
     """The gate of this process. Raises ``ConfigurationError`` when its keys can't be used.
 
@@ -77,7 +84,8 @@ def build_gate(
             f"governance.mode is signed, but there is no {engine.keys.folder / 'operator.pub'}; "
             "copy the operator's public key there, or run `coven-github identity generate`"
         )
-    return RulesGate(engine, Recorder(store, engine.keys.service()), settings, redactor)
+    recorder = Recorder(store, engine.keys.service())
+    return RulesGate(engine, recorder, settings, redactor, meter or Meter())
 
 
 def secrets_of(section: BaseModel) -> Iterator[str]:

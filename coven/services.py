@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from coven.clock import Clock
 from coven.github.factory import GitHub
 from coven.governance.gate import RulesGate
 from coven.governance.wire import Seam
+from coven.metrics import Meter
 from coven.redaction import Redactor
 from coven.settings.models import Settings
 from coven.store.engine import Store
@@ -43,3 +44,5 @@ class Services:
     """Signs markers and cookies."""
     rules: RulesGate | None = None
     """The gate behind ``seam``; absent while the rules are switched off."""
+    meter: Meter = field(default_factory=Meter)
+    """Counts what happens in this process."""

@@ -10,6 +10,7 @@ from werkzeug.exceptions import BadRequest, HTTPException, MethodNotAllowed, Req
 
 from coven.errors import ConfigurationError, CovenError
 from coven.services import Services
+from webhooks import metrics
 from webhooks.api import blueprint as api
 from webhooks.dashboard import blueprint as ops
 from webhooks.lookup import ClientFactory
@@ -71,6 +72,7 @@ def create_app(
                 headers.get("X-GitHub-Event"),
                 headers.get("X-GitHub-Delivery"),
                 request.mimetype,
+                headers.get("traceparent"),
             )
         )
         return jsonify(reply.body), reply.status
@@ -86,6 +88,9 @@ def create_app(
         return jsonify(ok=good, checks=answers), 200 if good else 503
 
     app.register_blueprint(api.api_blueprint(services))
+    app.register_blueprint(
+        metrics.metrics_blueprint(services, lambda name: _passes(name, checks[name]), checks)
+    )
     dashboard = ops.register(app, services, receiver)
 
     def refused(error: HTTPException) -> Response | tuple[Response, int]:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Lock
 
 import structlog
 
-from coven import telemetry
+from coven import telemetry, tracing
 from coven.errors import StoreUnavailable
-from coven.github.events import RIGHTS_EVENTS
+from coven.github.events import EVENTS, RIGHTS_EVENTS
 from coven.governance.context import Acting, acting
 from coven.governance.gate import deferring
+from coven.metrics import ACCEPT, DELIVERIES, IGNORED, OTHER, REJECTED
 from coven.services import Services
 from coven.store import deliveries, intake
 from coven.store.deliveries import Delivery, Received
@@ -39,6 +41,7 @@ from webhooks.trust import Admitted, Rights, admit, wants_rights
 
 MARKETPLACE = "marketplace_purchase"
 _EVENT = re.compile(r"[a-z][a-z0-9_]{0,79}", re.ASCII)
+_ROUTINGS = ("task", "ignored", "duplicate", "learned", "pong")
 _log = structlog.get_logger(__name__)
 
 
@@ -59,6 +62,7 @@ class Request:
     event: str | None
     delivery: str | None
     media_type: str | None = None
+    traceparent: str | None = None
 
 
 class Tally:
@@ -94,6 +98,13 @@ class Receiver:
 
     def receive(self, request: Request) -> Reply:
         """Answer one delivery; every outcome is counted and logged once."""
+        began = self._services.clock.monotonic()
+        with tracing.within(request.traceparent):
+            reply = self._receive(request)
+        self._services.meter.observe(ACCEPT, self._services.clock.monotonic() - began)
+        return reply
+
+    def _receive(self, request: Request) -> Reply:
         secrets = self._market_secrets if request.event == MARKETPLACE else self._secrets
         if not verified(request.raw, request.signature, secrets):
             # Length and type tell a mangled body from a wrong secret, and give nothing away.
@@ -114,7 +125,9 @@ class Receiver:
         received = Received(delivery, event, request.raw, "", self._services.clock.now())
         with telemetry.bound(delivery=delivery, event_name=event):
             try:
-                return self._take(request, received)
+                reply = self._take(request, received)
+                self._measure(event, reply.body)
+                return reply
             except StoreUnavailable as error:
                 _log.error("store_unavailable", why=str(error))
                 return self._refuse(503, "store_unavailable")
@@ -228,8 +241,16 @@ class Receiver:
         _log.warning("delivery_rejected", why=reason, body_bytes=len(received.body))
         return self._refuse(400, reason)
 
+    def _measure(self, event: str, body: Mapping[str, object]) -> None:
+        known = event if event in EVENTS else OTHER
+        routing = next((word for word in _ROUTINGS if word in body), "rejected")
+        self._services.meter.count(DELIVERIES, known, routing)
+        if routing == "ignored":
+            self._services.meter.count(IGNORED, str(body["ignored"]).partition(":")[0])
+
     def _refuse(self, status: int, error: str) -> Reply:
         self.tally.add(error.partition(":")[0])
+        self._services.meter.count(REJECTED, error.partition(":")[0])
         return Reply(status, {"ok": False, "error": error})
 
 

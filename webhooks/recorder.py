@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from coven import tracing
 from coven.answers import with_answer
 from coven.governance.gate import Deferred
 from coven.semantic_keys import behind
@@ -334,6 +335,7 @@ class Recorder:
             expires_at=now + APPROVAL_PATIENCE if waiting else None,
             parent_task_id=intent.parent_task_id,
             created_at=now,
+            traceparent=tracing.current(),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 
 from flask import Flask
@@ -13,8 +14,11 @@ from coven.bootstrap import build_services
 from coven.embedded import broker_url
 from coven.errors import CovenError
 from coven.governance import backstop, engine
+from coven.metrics_flush import Flusher
 from coven.settings.loader import load_settings
+from coven.setup.flow import names_app
 from webhooks.app import ReadyCheck, create_app
+from webhooks.setup import announced
 
 
 def app_from_environment() -> Flask:
@@ -25,6 +29,8 @@ def app_from_environment() -> Flask:
     """
     try:
         settings = load_settings()
+        if not names_app(settings):
+            return announced(settings)
         services = build_services(settings)
     except CovenError as error:
         print(f"coven-github: {error}", file=sys.stderr)  # noqa: T201 - no log is set up yet
@@ -38,4 +44,7 @@ def app_from_environment() -> Flask:
         ready["broker"] = services.bell.answers
     if services.rules is not None:
         ready["governance"] = engine.ready(services.rules.engine)
+    flusher = Flusher(services)
+    flusher.start()
+    atexit.register(flusher.stop)
     return create_app(services, ready=ready)

@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 from celery import Celery, signals
 
+from coven.metrics_flush import Flusher
 from coven.queues import RUN_CONTROL, RUN_PUBLISH, RUN_SESSION, UPKEEP, UPKEEP_PREFIX, celery_app
 from coven.services import Services
 from coven.values import TaskId
@@ -56,6 +57,9 @@ def create_worker(services: Services, broker_url: str) -> Celery:
     def on_fork(**_: Any) -> None:
         # Connections of the parent must not be used by two processes.
         services.store.engine.dispose(close=False)
+        flusher = Flusher(services)
+        flusher.start()
+        signals.worker_process_shutdown.connect(lambda **_: flusher.stop(), weak=False)
 
     def on_shutdown(**_: Any) -> None:
         _log.info("worker_draining", grace_secs=drain_secs)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from coven.contract.exit_codes import ProcessEnd
 from coven.contract.result import ResultReading
+from coven.metrics import SESSION as SESSION_SECS
 from coven.redaction import Redactor
 from coven.services import Services
 from coven.settings.models import Familiar
@@ -71,6 +72,7 @@ class Attempt:
             self.timings[phase] = ended - began
             if phase == SESSION:
                 self.exited = ended
+                self.services.meter.observe(SESSION_SECS, ended - began, self.task.lane)
         self.check()
 
     def check(self) -> None:

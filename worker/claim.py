@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from coven.metrics import QUEUE_WAIT
 from coven.services import Services
 from coven.store import attempts, tasks, turns
 from coven.store.tasks import Task
@@ -32,7 +35,9 @@ def claim(services: Services, task_id: TaskId, worker: str) -> tuple[Task, int] 
         )
         if task is None:
             return None
-        return task, attempts.start(task.installation_id, tx, task, worker, now)
+        number = attempts.start(task.installation_id, tx, task, worker, now)
+    _waited(services, task, number, now)
+    return task, number
 
 
 def claim_next(services: Services, woken: TaskId, worker: str) -> tuple[Task, int] | None:
@@ -50,9 +55,18 @@ def claim_next(services: Services, woken: TaskId, worker: str) -> tuple[Task, in
         taken = None
         if task is not None:
             taken = task, attempts.start(task.installation_id, tx, task, worker, now)
+    if taken is not None:
+        _waited(services, *taken, now)
     if task is None or task.id != woken:
         _explain(services, woken)
     return taken
+
+
+def _waited(services: Services, task: Task, number: int, now: datetime) -> None:
+    # Later attempts begin when their back-off ends; what resumed without one has no such time.
+    since = task.not_before or (task.created_at if number == 1 else None)
+    if since is not None:
+        services.meter.observe(QUEUE_WAIT, (now - since).total_seconds(), task.lane)
 
 
 def _explain(services: Services, woken: TaskId) -> None:

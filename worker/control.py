@@ -17,6 +17,7 @@ from coven.store.attempts import AttemptEnd
 from coven.store.tasks import Ending, Task
 from coven.surfacing import Surfacing, voice_of
 from coven.texts import Voice
+from coven.tracing import within
 from coven.trust import scope_of
 from coven.values import SurfaceKind, TaskId, TaskState, TrustScope
 from coven.verbs import HELP, VERBS, nearest
@@ -39,8 +40,11 @@ def run_control(services: Services, task_id: TaskId, worker: str) -> None:
         return
     task, _ = claimed
     familiar = services.settings.familiar(task.familiar_id)
-    with structlog.contextvars.bound_contextvars(
-        task=task.id, installation=task.installation_id, repository=str(task.repo)
+    with (
+        within(task.traceparent),
+        structlog.contextvars.bound_contextvars(
+            task=task.id, installation=task.installation_id, repository=str(task.repo)
+        ),
     ):
         try:
             with acting(acting_for(services.settings, task)):

@@ -23,6 +23,7 @@ from coven.store import surfaces, tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
+from coven.tracing import within
 from coven.values import Conclusion, SurfaceKind, TaskId, TaskState
 from worker import conclude, governance, reactions, settle, show
 from worker.attempt import SESSION, Attempt, Stopped
@@ -48,12 +49,15 @@ def run_task(services: Services, task_id: TaskId, draining: Draining, worker: st
         return False
     task, number = claimed
     familiar = services.settings.familiar(task.familiar_id)
-    with structlog.contextvars.bound_contextvars(
-        task=task.id,
-        installation=task.installation_id,
-        repository=str(task.repo),
-        delivery=task.delivery_id,
-        attempt=number,
+    with (
+        within(task.traceparent),
+        structlog.contextvars.bound_contextvars(
+            task=task.id,
+            installation=task.installation_id,
+            repository=str(task.repo),
+            delivery=task.delivery_id,
+            attempt=number,
+        ),
     ):
         if familiar is None:
             _without_familiar(services, task)

@@ -17,6 +17,7 @@ from coven.memory.policy import Grant, MemoryFacts, grant_for
 from coven.memory.record import KEY, record
 from coven.memory.supply import Supply, supply
 from coven.memory.validation import Decision, Judged, Kind, Reason, judge_memory
+from coven.metrics import MEMORY
 from coven.redaction import Redactor
 from coven.services import Services
 from coven.settings.models import Settings
@@ -153,6 +154,7 @@ def note_report(
             )
             full = full or decision.detail == Refusal.TOO_MANY
         final.append(decision)
+        services.meter.count(MEMORY, decision.kind, decision.reason or "accepted")
     if final:
         now = services.clock.now()
         book.record(task.installation_id, tx, task.id, task.repo_id, report.attempt, final, now)

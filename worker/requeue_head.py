@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from coven import tracing
 from coven.github.models import PullRequest
 from coven.semantic_keys import asked_work, automatic_review
 from coven.services import Services
@@ -161,4 +162,5 @@ def review_of(
         semantic_key=key,
         max_attempts=1 + settings.worker.max_retries,
         created_at=now,
+        traceparent=tracing.going_on(None).header,
     )

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from coven import memory_shown
 from coven.errors import LeaseLost
+from coven.metrics import ATTEMPTS
 from coven.publication import CommentState
 from coven.services import Services
 from coven.settings.models import Familiar
@@ -67,11 +68,17 @@ def finish_in(
     ended = tasks.finish(task.installation_id, tx, task.id, token, now, ending)
     if ended is None:
         raise LeaseLost(f"task {task.id} is not ours any more")
-    attempts.finish(task.installation_id, tx, task.id, token, now, attempt)
+    close(services, tx, task, now, attempt)
     if ended.lane is not Lane.CONTROL:
         wanted = memory_shown.completed(services.settings, tx, ended, wanted)
     show.desire_all(tx, ended, [*wanted, *reactions.final(tx, ended, good=good)], now)
     return ended
+
+
+def close(services: Services, tx: Tx, task: Task, now: datetime, end: AttemptEnd) -> None:
+    """Close the attempt that holds the task's lease, and count it."""
+    attempts.finish(task.installation_id, tx, task.id, _token(task), now, end)
+    services.meter.count(ATTEMPTS, task.lane, end.outcome)
 
 
 def end_idle(
@@ -216,7 +223,7 @@ def wait(
         )
         if waiting is None:
             raise LeaseLost(f"task {task.id} is not ours any more")
-        attempts.finish(task.installation_id, tx, task.id, token, now, attempt)
+        close(services, tx, task, now, attempt)
         if memory is not None:
             note_report(services, tx, waiting, memory)
         show.desire_all(tx, waiting, wanted, now)
@@ -249,7 +256,7 @@ def _requeue(
         )
         if queued is None:
             raise LeaseLost(f"task {task.id} is not ours any more")
-        attempts.finish(task.installation_id, tx, task.id, token, now, attempt)
+        close(services, tx, task, now, attempt)
         show.desire_all(tx, queued, wanted, now)
     if wanted:
         services.bell.publish(task.id)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from coven import tracing
 from coven.github.models import LabelledIssue, Labelling
 from coven.github.repo_client import RepoClient
 from coven.semantic_keys import asked_work
@@ -142,4 +143,5 @@ def _fix_of(
         semantic_key=asked_work("fix", repo.repo_id, issue.number, familiar.id),
         max_attempts=1 + services.settings.worker.max_retries,
         created_at=now,
+        traceparent=tracing.going_on(None).header,
     )

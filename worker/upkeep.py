@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 import structlog
 
 from coven.errors import LeaseLost, StoreUnavailable
+from coven.metrics import REAPED, UPKEEP
 from coven.services import Services
-from coven.store import attempts, beats, book_sweeps, recoveries, rules, sweeps, tasks
+from coven.store import beats, book_sweeps, metric_counts, recoveries, rules, sweeps, tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
@@ -60,7 +61,9 @@ def perform(services: Services, job: Job) -> None:
             mine = beats.take(tx, job.name, now, job.every_secs * 0.8)
         if mine:
             job.run(services)
+            services.meter.count(UPKEEP, job.name, "done")
     except StoreUnavailable as error:
+        services.meter.count(UPKEEP, job.name, "put_off")
         _log.warning("job_put_off", job=job.name, why=str(error))
 
 
@@ -125,8 +128,9 @@ def reap(services: Services) -> None:
             )
             if seized is not None:
                 end = AttemptEnd("lost", "the worker was not heard of any more")
-                attempts.finish(task.installation_id, tx, task.id, task.lease_token, now, end)
+                settle.close(services, tx, task, now, end)
         if seized is not None:
+            services.meter.count(REAPED)
             _log.warning("lease_reaped", task=task.id, installation=task.installation_id)
             _settle_lost(services, seized)
 
@@ -233,6 +237,7 @@ def retain(services: Services) -> None:
         "api_audit": lambda tx: sweeps.drop_api_audit(tx, ago(storage.api_audit_days)),
         "nonces": lambda tx: rules.forget_nonces(tx, now - NONCE_AGE),
         "recoveries": lambda tx: recoveries.forget(tx, ago(DELIVERY_DAYS)),
+        "gauges": lambda tx: metric_counts.drop_levels(tx, ago(1)),
     }
     if storage.task_retention_days is not None:
         kept = storage.task_retention_days

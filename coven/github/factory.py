@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 
 from coven import __version__
@@ -19,16 +20,18 @@ from coven.github.models import (
     HookDelivery,
     InstallationInfo,
     PurchaseInfo,
+    Repository,
     Token,
     parse_time,
 )
 from coven.github.repo_client import RepoClient
 from coven.github.rest import Rest, each, understood
 from coven.github.roles import Role
-from coven.github.tokens import Minted, TokenKey, Tokens
+from coven.github.tokens import ALL_REPOSITORIES, Minted, TokenKey, Tokens
 from coven.github.transport import Request, Response, Transport
 from coven.github.urls import api_root, next_query, path
 from coven.governance.wire import Seam
+from coven.metrics import RATE_LEFT, Meter
 from coven.settings.models import Settings
 from coven.values import InstallationId, RepoId, RepoName
 
@@ -43,8 +46,11 @@ class GitHub:
     Nothing is read or sent before it is needed; the doctor looks at key and issuer before that.
     """
 
-    def __init__(self, settings: Settings, clock: Clock, seam: Seam) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock, seam: Seam, meter: Meter | None = None
+    ) -> None:
         self._clock = clock
+        self._meter = meter or Meter()
         self._auth = AppAuth(settings.github, clock)
         transport = Transport(
             api_root(settings.github.api_base_url),
@@ -52,6 +58,7 @@ class GitHub:
             api_version=settings.github.api_version,
             clock=clock,
             seam=seam,
+            meter=self._meter,
         )
         self._rest = Rest(transport, clock, settings.github.timeout_secs)
         self._tokens = Tokens(self._mint, clock)
@@ -74,7 +81,8 @@ class GitHub:
         to mint included; ``github.timeout_secs`` when absent.
         """
         key = TokenKey(installation, repo_id, role)
-        return RepoClient(self._rest, self._tokens, key, repo, timeout_secs)
+        heard = partial(self._heard, installation)
+        return RepoClient(self._rest, self._tokens, key, repo, timeout_secs, heard)
 
     def token(self, installation: InstallationId, repo_id: RepoId, role: Role) -> Token:
         """A token of this role for this one repository, with at least five minutes left.
@@ -103,6 +111,12 @@ class GitHub:
         request = Request("revoke_token", "DELETE", path("installation", "token"))
         with contextlib.suppress(CovenError):
             self._rest.call(request, token.value, self._rest.deadline())
+
+    def _heard(self, installation: InstallationId, response: Response) -> None:
+        left = response.headers.get("x-ratelimit-remaining", "")
+        if left.isdecimal():
+            resource = response.headers.get("x-ratelimit-resource", "core")
+            self._meter.set(RATE_LEFT, float(left), str(installation), resource)
 
     def live_secrets(self) -> tuple[str, ...]:
         """Values that must never be shown: tokens that may still be valid, and the private key."""
@@ -151,6 +165,29 @@ class GitHub:
         body = self._as_app("installation", "GET", where).body
         return understood("installation", lambda: InstallationInfo.from_json(body))
 
+    def installation_repositories(
+        self, installation: InstallationId, most: int
+    ) -> tuple[list[Repository], bool]:
+        """What an installation may work in, and whether that is all: ``most`` pages are read.
+
+        With a token of its own that can read nothing but names. Raises ``GitHubError``.
+        """
+        token = self.own_token(installation, ALL_REPOSITORIES, Role.LOOKUP)
+        query = {"per_page": "100"}
+        found: list[Repository] = []
+        try:
+            for _ in range(most):
+                request = Request(_LISTED, "GET", path("installation", "repositories"), query)
+                response = self._rest.call(request, token.value, self._rest.deadline())
+                found += each(_LISTED, response.body, Repository.from_json, "repositories")
+                following = next_query(response.headers.get("link"))
+                if following is None or (query | following) == query:
+                    return found, following is None
+                query = query | following
+        finally:
+            self.revoke(token)
+        return found, False
+
     def purchase(self, account_id: int) -> PurchaseInfo:
         """The marketplace plan of an account; ``GitHubNotFound`` without one.
 
@@ -191,7 +228,7 @@ class GitHub:
             "create_token",
             "POST",
             path("app", "installations", key.installation, "access_tokens"),
-            body={"repository_ids": [key.repo_id], "permissions": key.role.permissions},
+            body=_scope(key) | {"permissions": key.role.permissions},
         )
         response = self._rest.call(
             request, self._auth.token(), deadline, app_auth=True, minting=True
@@ -205,6 +242,7 @@ class GitHub:
 
 
 _MAX_PAGES = 1_000
+_LISTED = "installation_repositories"
 _HOOK = ("app", "hook", "deliveries")
 
 
@@ -216,10 +254,16 @@ def _token(body: dict[str, Any]) -> Token:
     return Token(value, parse_time(body["expires_at"]), granted)
 
 
+def _scope(key: TokenKey) -> dict[str, Any]:
+    return {} if key.repo_id == ALL_REPOSITORIES else {"repository_ids": [key.repo_id]}
+
+
 def _scope_problem(body: dict[str, Any], key: TokenKey) -> str | None:
     # A server or proxy that ignores the scope would hand out the whole installation.
     listed = body.get("repositories")
-    if isinstance(listed, list):
+    if key.repo_id == ALL_REPOSITORIES:
+        pass
+    elif isinstance(listed, list):
         ids = {entry.get("id") for entry in listed if isinstance(entry, dict)}
         if ids != {key.repo_id}:
             return "the token is for other repositories than the one asked for"

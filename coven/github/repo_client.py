@@ -7,7 +7,7 @@ a fresh one, whatever its method.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,8 +55,10 @@ class RepoClient:
         key: TokenKey,
         repo: RepoName,
         timeout_secs: float | None = None,
+        heard: Callable[[Response], None] = lambda _: None,
     ) -> None:
         self._rest = rest
+        self._heard = heard
         self._tokens = tokens
         self._key = key
         self._repo = repo
@@ -382,11 +384,15 @@ class RepoClient:
         deadline = self._rest.deadline(self._timeout_secs)
         token = self._tokens.get(self._key, deadline)
         try:
-            return self._rest.call(request, token.value, deadline)
+            return self._listened(self._rest.call(request, token.value, deadline))
         except GitHubUnauthorised:
             self._tokens.forget(self._key, token.value)
         fresh = self._tokens.get(self._key, deadline)
-        return self._rest.call(request, fresh.value, deadline)
+        return self._listened(self._rest.call(request, fresh.value, deadline))
+
+    def _listened(self, response: Response) -> Response:
+        self._heard(response)
+        return response
 
     def _same_repository(self, operation: str, found: int) -> None:
         if found != self._key.repo_id:

@@ -31,6 +31,7 @@ from coven.clock import Clock
 from coven.errors import GitHubRejected, GitHubUnavailable
 from coven.github.failures import scrub
 from coven.governance.wire import Seam, governed_request
+from coven.metrics import GITHUB_CALLS, GITHUB_TIME, Meter
 
 CONNECT_SECS = 3.0
 MAX_BODY_BYTES = 32 * 2**20
@@ -63,9 +64,17 @@ class Transport:
     """Sends requests to one API root. Safe for threads, and after a fork."""
 
     def __init__(
-        self, root: str, *, user_agent: str, api_version: str, clock: Clock, seam: Seam
+        self,
+        root: str,
+        *,
+        user_agent: str,
+        api_version: str,
+        clock: Clock,
+        seam: Seam,
+        meter: Meter | None = None,
     ) -> None:
         self._root = root
+        self._meter = meter or Meter()
         self._prefix = urlsplit(root).path.rstrip("/")
         self._user_agent = user_agent
         self._api_version = api_version
@@ -84,7 +93,7 @@ class Transport:
         """
         path, query = request.path, request.query
         for _ in range(MAX_HOPS + 1):
-            answer = self._one_hop(request, path, query, credential, deadline)
+            answer = self._measured_hop(request, path, query, credential, deadline)
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS or not location:
                 return answer
@@ -92,6 +101,24 @@ class Transport:
                 return answer
             path, query = self._moved_to(request, location), None
         raise GitHubRejected(f"github.{request.operation}: redirected in a circle", status=310)
+
+    def _measured_hop(
+        self,
+        request: Request,
+        path: str,
+        query: Mapping[str, str] | None,
+        credential: str | None,
+        deadline: float,
+    ) -> Response:
+        began, status = self._clock.monotonic(), "none"
+        try:
+            answer = self._one_hop(request, path, query, credential, deadline)
+            status = str(answer.status)
+            return answer
+        finally:
+            # The operation stands for the route: one name for each in the code, no ids in it.
+            self._meter.count(GITHUB_CALLS, request.operation, status)
+            self._meter.observe(GITHUB_TIME, self._clock.monotonic() - began)
 
     def _one_hop(
         self,

@@ -49,6 +49,7 @@ from coven.governance.policy import Verdict
 from coven.governance.refusal import ActionEscalated, ActionRefused, Facts
 from coven.governance.strict_json import JsonValue, canonical
 from coven.governance.world import Origin, Scope
+from coven.metrics import VERDICTS, Meter
 from coven.redaction import Redactor
 from coven.settings.models import Settings
 from coven.store import escalations
@@ -153,6 +154,7 @@ class RulesGate:
     recorder: Recorder
     settings: Settings
     redactor: Callable[[], Redactor]
+    meter: Meter = field(default_factory=Meter)
 
     def check(self, action: Action, point: str) -> Action:
         """The action that may happen. Raises ``ActionRefused``, and ``GovernanceRefused`` when the
@@ -162,9 +164,12 @@ class RulesGate:
         for _ in range(_STALE_TRIES):
             decision = self.engine.decide(action, scope)
             try:
-                return self._settle(action, point, who, scope, decision)
+                settled = self._settle(action, point, who, scope, decision)
             except _Stale:
                 continue
+            finally:
+                self.meter.count(VERDICTS, decision.verdict, str(action_json(action)["kind"]))
+            return settled
         raise GovernanceRefused("governance:unavailable: the policy changes all the time")
 
     def malformed(self, problem: MalformedAction, point: str) -> None:
@@ -172,6 +177,7 @@ class RulesGate:
         who = context.current()
         asked: dict[str, JsonValue] = {"kind": "malformed", "field": problem.field}
         decision = refusal(MalformedAction.code, str(problem))
+        self.meter.count(VERDICTS, decision.verdict, "malformed")
         self._refuse(asked, point, who, self._scope(who), decision, None)
 
     def append_in(self, tx: Tx, events: list[Event]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -35,7 +36,19 @@ def check_settings(settings: Settings) -> list[Finding]:
         *_api(settings),
         *_installations(settings),
         *_governance(settings),
+        *_metrics(settings),
     ]
+
+
+def _metrics(settings: Settings) -> Iterator[Finding]:
+    metrics = settings.metrics
+    if metrics.token is not None:
+        yield from _short("metrics.token", [metrics.token])
+    for network in metrics.allow:
+        try:
+            ip_network(network)
+        except ValueError:
+            yield error("metrics.allow", f"{network!r} is no network", "write it like 10.0.0.0/8")
 
 
 def _server(settings: Settings) -> Iterator[Finding]:

@@ -326,6 +326,15 @@ class Logging(Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
+class Metrics(Section):
+    """Who may read ``GET /metrics``."""
+
+    token: SecretStr | None = None
+    """When set, everybody has to send it as a bearer token."""
+    allow: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+    """Without a token: networks that may ask directly. What came through a proxy never may."""
+
+
 class Settings(Section):
     """The whole configuration."""
 
@@ -346,6 +355,7 @@ class Settings(Section):
     billing: Billing = Billing()
     governance: Governance = Governance()
     logging: Logging = Logging()
+    metrics: Metrics = Metrics()
 
     @property
     def workspace_root(self) -> Path:

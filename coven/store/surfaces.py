@@ -95,6 +95,9 @@ def desire(
         # A back-off that is running belongs to GitHub's limits, not to the content: keep it.
         "next_at": case((surfaces.c.state == SurfaceState.PENDING, surfaces.c.next_at), else_=now),
         "tries": case((surfaces.c.state == SurfaceState.PENDING, surfaces.c.tries), else_=0),
+        "pending_since": case(
+            (surfaces.c.state == SurfaceState.PENDING, surfaces.c.pending_since), else_=now
+        ),
     }
     change = (
         update(surfaces)
@@ -113,6 +116,7 @@ def desire(
                     subject=subject,
                     state=SurfaceState.PENDING,
                     next_at=now,
+                    pending_since=now,
                     created_at=now,
                     **values,
                 )
@@ -294,7 +298,13 @@ def give_up(
 
 def try_again(installation: InstallationId, tx: Tx, error: str, now: datetime) -> int:
     """Make due whatever was given up with an error of this name; how many."""
-    values = {"state": SurfaceState.PENDING, "tries": 0, "next_at": now, "updated_at": now}
+    values = {
+        "state": SurfaceState.PENDING,
+        "tries": 0,
+        "next_at": now,
+        "pending_since": now,
+        "updated_at": now,
+    }
     return tx.execute(
         update(surfaces)
         .where(

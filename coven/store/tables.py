@@ -297,6 +297,7 @@ surfaces = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     Column("published_at", UtcDateTime),
+    Column("pending_since", UtcDateTime),
     UniqueConstraint("installation_id", "repo_id", "kind", "subject"),
     Index("ix_surfaces_due", "state", "next_at"),
     Index("ix_surfaces_task", "task_id"),

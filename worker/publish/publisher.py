@@ -10,16 +10,21 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from types import MappingProxyType
 
+import structlog
 from pydantic import ValidationError
 
 from coven.errors import CovenError, LeaseLost, RateLimited, StoreUnavailable
 from coven.github.roles import Role
 from coven.github_limits import CREATIONS_PER_HOUR, CREATIONS_PER_MINUTE
 from coven.governance.context import Acting, acting
+from coven.metrics import FIRST_SURFACE
 from coven.services import Services
 from coven.store import pacing, surfaces, tasks
+from coven.store.engine import Tx
 from coven.store.surfaces import Surface
 from coven.store.tasks import Task
+from coven.telemetry import bound
+from coven.tracing import within
 from coven.values import SurfaceKind, SurfaceState, TaskId, new_token
 from worker.publish import (
     check_run,
@@ -37,6 +42,8 @@ from worker.publish.decide import (
     decide,
 )
 from worker.publish.hold import Hold, Published, lease_secs
+
+_log = structlog.get_logger(__name__)
 
 MAX_SURFACES = 50
 """Surfaces of one task that one wake-up publishes."""
@@ -111,7 +118,11 @@ def _once(services: Services, surface: Surface) -> Surface | None:
     if row.tries > MAX_TRIES:
         return _settle(services, row, token, Decision(None, f"given up after {MAX_TRIES} tries"))
     try:
-        with acting(_showing(row, task)):
+        with (
+            within(task.traceparent if task else None),
+            bound(task=row.task_id, installation=row.installation_id),
+            acting(_showing(row, task)),
+        ):
             hold = Hold(
                 services=services,
                 client=services.github.for_repo(
@@ -171,8 +182,21 @@ def _publish(hold: Hold) -> Surface | None:
         )
         if after is not None:
             feedback.was_published(tx, row, hold.services.clock.now())
+            _note_first(hold.services, tx, row)
     hold.point("stored")
+    if after is not None:
+        _log.info("surface_published", kind=row.kind, object=done.object_id)
     return after
+
+
+def _note_first(services: Services, tx: Tx, row: Surface) -> None:
+    """Measure how long people waited for the first sign of a task."""
+    mine = surfaces.of_task(row.installation_id, tx, row.task_id)
+    seen = any(each.published_at is not None for each in mine if each.id != row.id)
+    task = tasks.get(row.installation_id, tx, row.task_id)
+    if task is not None and row.published_at is None and not seen:
+        waited = services.clock.now() - task.created_at
+        services.meter.observe(FIRST_SURFACE, waited.total_seconds(), task.lane)
 
 
 def _settle(
@@ -184,6 +208,13 @@ def _settle(
 ) -> Surface | None:
     now = services.clock.now()
     reason = services.redactor.text(decision.reason)
+    _log.warning(
+        "surface_given_up" if decision.delay_secs is None else "surface_put_off",
+        task=row.task_id,
+        installation=row.installation_id,
+        kind=row.kind,
+        why=reason,
+    )
     with services.store.write("publish.settle") as tx:
         if decision.delay_secs is None:
             if surfaces.give_up(row.installation_id, tx, row.id, token, now, reason):
