@@ -41,6 +41,12 @@ def web(settings: Settings) -> Program:
     return Program("web", argv, WEB_GRACE_SECS + DRAIN_MARGIN_SECS)
 
 
+def setup_web(settings: Settings) -> Program:
+    """The receiver before there is an App: one process, since the page's token is its own."""
+    server = settings.server.model_copy(update={"web_workers": 1, "web_threads": 4})
+    return web(settings.model_copy(update={"server": server}))
+
+
 def worker(settings: Settings) -> Program:
     """Runs sessions: queue ``sessions``."""
     patience = settings.worker.drain_secs + settings.worker.grace_secs + DRAIN_MARGIN_SECS

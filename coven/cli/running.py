@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import typer
 
@@ -26,6 +27,7 @@ from coven.settings.env import variable_of
 from coven.settings.loader import InvalidConfiguration, load, resolve_secret_key
 from coven.settings.machine import Machine
 from coven.settings.models import Settings
+from coven.setup.flow import names_app
 
 ADDRESS_SECS = 5.0
 """A receiver that was told to end still holds its address for a moment."""
@@ -64,7 +66,14 @@ def up(config: ConfigOption = None) -> None:
 
 
 def web(config: ConfigOption = None) -> None:
-    """Run the receiver of webhooks (gunicorn) in the foreground."""
+    """Run the receiver of webhooks (gunicorn) in the foreground.
+
+    While no App is configured it only offers to register one, at the address that it prints.
+    """
+    loaded = load(config)
+    if loaded.settings is not None and not loaded.problems and not names_app(loaded.settings):
+        _await_address(loaded.settings)
+        _replace_with(processes.setup_web(loaded.settings), config)
     _become(processes.web, config, before=_await_address)
 
 
@@ -129,7 +138,10 @@ def _become(
     """Replace this process, so that signals of a service manager reach the real one."""
     settings = usable(config)
     before(settings)
-    program = make(settings)
+    _replace_with(make(settings), config)
+
+
+def _replace_with(program: Program, config: Path | None) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(program.argv[0], program.argv, processes.environment(_chosen(config)))  # noqa: S606 - argv of our own

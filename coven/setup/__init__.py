@@ -1,0 +1,1 @@
+"""Registering the App on GitHub from here, and writing the configuration for it."""
