@@ -14,6 +14,7 @@ from coven.cli import database, deliveries, exits, memory, running, tasks, token
 from coven.cli.context import JsonOption
 from coven.cli.doctor import doctor
 from coven.cli.output import complain, show_json
+from coven.cli.setup import setup
 from coven.errors import ConfigurationError, CovenError, Retry
 
 _EPILOG = (
@@ -35,6 +36,7 @@ def build() -> typer.Typer:
     )
     for command in (running.up, running.web, running.worker, running.control, running.beat):
         app.command()(command)
+    app.command()(setup)
     app.command()(doctor)
     app.command()(demo)
     app.add_typer(tasks.app, name="tasks")
