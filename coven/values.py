@@ -10,7 +10,7 @@ import re
 import uuid
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType
+from typing import Literal, NewType
 
 InstallationId = NewType("InstallationId", int)
 """GitHub App installation: the tenant."""
@@ -94,6 +94,10 @@ def new_task_id() -> TaskId:
 def new_token() -> str:
     """A fresh unguessable lease token."""
     return uuid.uuid4().hex
+
+
+Visibility = Literal["public", "private", "internal"]
+"""Who may see a repository: everybody, its collaborators, or all members of the enterprise."""
 
 
 class TrustScope(StrEnum):

@@ -88,7 +88,7 @@ def granted(settings: Settings, task: Task, denied: Sequence[str] | None) -> Gra
         account_login=task.account_login,
         repo_id=task.repo_id,
         repo=task.repo,
-        private=task.repo_private,
+        visibility=task.repo_visibility,
         default_branch=task.default_branch,
         base_ref=task.base_ref,
         head_ref=head_ref,

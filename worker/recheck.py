@@ -62,6 +62,7 @@ def look_again(client: RepoClient, settings: Settings, task: Task) -> Look:
     facts: dict[str, Any] = {
         "default_branch": repository.default_branch,
         "repo_private": repository.private,
+        "repo_visibility": repository.visibility,
         "account_id": repository.owner_id,
         "account_login": repository.owner_login,
         # Renamed or transferred while it waited: the API redirects, a git transport does not.

@@ -6,6 +6,8 @@ deployment, so both are asked for now and then.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import structlog
 
 from coven.errors import CovenError, GitHubError, GitHubNotFound, StoreUnavailable
@@ -15,12 +17,19 @@ from coven.services import Services
 from coven.store import installations, plans, sweeps
 from coven.store.installations import Installation
 from coven.tenancy import redelivery
-from coven.tenancy.facts import Account, InstallationSeen
+from coven.tenancy.facts import Account, InstallationSeen, Repo
 from coven.tenancy.plans import ACTIVE, TRIAL, Plan
 from coven.values import InstallationId
 
 MAX_ACCOUNTS = 200
 """Plans that one round compares."""
+
+MAX_LISTED = 100
+"""Installations whose repositories one round lists."""
+MAX_PAGES = 20
+"""Pages of 100 repositories that are read of one installation; of more, none counts as gone."""
+SKEW = timedelta(minutes=1)
+"""What GitHub says is dated so much back: our clock may be ahead of the one that dates events."""
 
 _log = structlog.get_logger(__name__)
 
@@ -47,11 +56,12 @@ def recover(services: Services) -> None:
 
 def reconcile(services: Services) -> None:
     """Take over what GitHub says about installations and plans. Raises ``StoreUnavailable``."""
-    try:
-        _installations(services)
-        _plans(services)
-    except GitHubError as error:
-        _log.warning("reconciliation_put_off", why=services.redactor.text(str(error)))
+    for part in (_installations, _repositories, _plans):
+        try:
+            part(services)
+        except GitHubError as error:
+            why = services.redactor.text(str(error))
+            _log.warning("reconciliation_put_off", part=part.__name__.strip("_"), why=why)
 
 
 def _installations(services: Services) -> None:
@@ -85,6 +95,26 @@ def _confirm_gone(services: Services, known: Installation) -> None:
         _log.warning("installation_gone", installation=known.id)
 
 
+def _repositories(services: Services) -> None:
+    with services.store.read() as tx:
+        tenants = sweeps.installations_to_list(tx, MAX_LISTED)
+    for tenant in tenants:
+        asked_at = services.clock.now()
+        try:
+            found, complete = services.github.installation_repositories(tenant, MAX_PAGES)
+        except GitHubError as error:
+            # Suspended or gone since, or limited: the others are asked all the same.
+            _log.info("repositories_not_listed", installation=tenant, why=str(error))
+            found, complete = [], False
+        told = [Repo(r.id, f"{r.owner}/{r.name}", r.private, r.archived) for r in found]
+        with services.store.write("reconcile.repositories") as tx:
+            changed = installations.listed(
+                tenant, tx, told, complete, asked_at - SKEW, services.clock.now()
+            )
+        if changed:
+            _log.info("repositories_corrected", installation=tenant, changed=changed)
+
+
 def _plans(services: Services) -> None:
     with services.store.read() as tx:
         accounts = set(sweeps.accounts_with_plans(tx, MAX_ACCOUNTS))
@@ -108,7 +138,7 @@ def seen_of(info: InstallationInfo, services: Services) -> InstallationSeen:
         account = Account(info.account_id, info.account_login, info.account_type)
     return InstallationSeen(
         account,
-        services.clock.now(),
+        services.clock.now() - SKEW,
         selection=info.selection,
         permissions=tuple(sorted(info.permissions.items())),
         events=info.events,

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic.config import JsonValue
 
 from coven.contract.base import Closed
-from coven.values import TrustScope
+from coven.values import TrustScope, Visibility
 
 Namespace = Literal["repo", "tenant_shared", "familiar_global"]
 """A memory namespace; never a path."""
@@ -36,7 +36,7 @@ class RepoScope(Closed):
     repo_id: int = Field(ge=1)
     owner: str = Field(min_length=1)
     name: str = Field(min_length=1)
-    visibility: Literal["public", "private", "internal"]
+    visibility: Visibility
     default_branch: str = Field(min_length=1)
 
 

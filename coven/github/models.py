@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from coven.values import RepoId, Sha
+from coven.values import RepoId, Sha, Visibility
 
 Json = dict[str, Any]
 
@@ -25,6 +25,7 @@ class Repository:
     name: str
     default_branch: str
     private: bool
+    visibility: Visibility
     archived: bool
     owner_id: int | None
     owner_login: str | None
@@ -41,6 +42,7 @@ class Repository:
             name=name or _text(data, "name"),
             default_branch=_text(data, "default_branch"),
             private=bool(data.get("private", True)),
+            visibility=_visibility(data),
             archived=bool(data.get("archived", False)),
             owner_id=_optional_int(owner.get("id")),
             owner_login=owner.get("login"),
@@ -465,6 +467,12 @@ def parse_time(value: str) -> datetime:
     """An aware UTC time from GitHub's ISO 8601. Raises ``ValueError``."""
     parsed = datetime.fromisoformat(value)
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+
+
+def _visibility(data: Json) -> Visibility:
+    if not data.get("private", True):
+        return "public"
+    return "internal" if data.get("visibility") == "internal" else "private"
 
 
 def _dict(data: Json, key: str) -> Json:

@@ -21,6 +21,10 @@ MARGIN = timedelta(minutes=5)
 """A token is not handed out in the last minutes of its life."""
 
 
+ALL_REPOSITORIES = RepoId(0)
+"""Stands for every repository of an installation; only to list them."""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenKey:
     """What a token is for."""

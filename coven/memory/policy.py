@@ -19,7 +19,7 @@ from coven.contract.memory import (
 )
 from coven.memory.keys import KeyPrefix
 from coven.settings.models import Settings
-from coven.values import InstallationId, RepoId, RepoName, TrustScope
+from coven.values import InstallationId, RepoId, RepoName, TrustScope, Visibility
 
 _READS: dict[TrustScope, tuple[Namespace, ...]] = {
     TrustScope.MAINTAINER: ("repo", "tenant_shared"),
@@ -50,7 +50,7 @@ class MemoryFacts:
     account_login: str | None
     repo_id: RepoId
     repo: RepoName
-    private: bool | None
+    visibility: Visibility | None
     default_branch: str | None
     base_ref: str | None
     head_ref: str | None
@@ -97,8 +97,7 @@ def grant_for(settings: Settings, facts: MemoryFacts, denied: Sequence[str] | No
             repo_id=facts.repo_id,
             owner=facts.repo.owner,
             name=facts.repo.name,
-            # An internal repository is a private one to whoever is outside.
-            visibility="private" if facts.private else "public",
+            visibility=facts.visibility or "private",
             default_branch=facts.default_branch or "",
         ),
         branch_scope=BranchScope(
@@ -154,7 +153,7 @@ def _why_off(settings: Settings, facts: MemoryFacts, denied: Sequence[str] | Non
             ("account id", bool(facts.account_id and facts.account_id > 0)),
             ("account login", bool(facts.account_login)),
             ("repository id", facts.repo_id > 0),
-            ("visibility", facts.private is not None),
+            ("visibility", facts.visibility is not None),
             ("default branch", bool(facts.default_branch)),
             ("base ref", bool(facts.base_ref)),
             ("head ref", bool(facts.head_ref)),

@@ -36,7 +36,7 @@ def plan(hub: Hub, name: str) -> JSON:
 
 def purchase(hub: Hub, account_id: int, bought: Subscription) -> JSON:
     """What an account has bought."""
-    account = hub.account(account_id)
+    account = hub.state.users[account_id]
     kind = "orgs" if account.type == "Organization" else "users"
     pending = None
     if bought.pending_plan is not None:

@@ -7,6 +7,7 @@ never uses the id of an installation again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -177,6 +178,47 @@ def reconciled(
     tx.execute(
         update(installations).where(installations.c.id == installation).values(reconciled_at=now)
     )
+
+
+def listed(
+    installation: InstallationId,
+    tx: Tx,
+    repos: Sequence[Repo],
+    complete: bool,
+    at: datetime,
+    now: datetime,
+) -> int:
+    """What the API lists as repositories of an installation, as of ``at``; how many changed.
+
+    ``complete``: what is not in the list is gone, unless it was learned of since ``at``.
+    """
+    table = installation_repositories
+    known = {repo.repo_id: repo for repo in repositories(installation, tx)}
+    changed = 0
+    for repo in repos:
+        before = known.get(RepoId(repo.id))
+        if before is None or before.state != PRESENT or not _says(before, repo):
+            _repository(installation, tx, repo, at, now, state=PRESENT)
+            changed += 1
+    if complete:
+        there = {repo.id for repo in repos}
+        older = select(table.c.repo_id).where(
+            table.c.installation_id == installation,
+            table.c.state == PRESENT,
+            table.c.learned_at < at,
+        )
+        for missing in set(tx.execute(older).scalars()) - there:
+            _removed(installation, tx, Repo(missing), at, now, REMOVED)
+            changed += 1
+    tx.execute(
+        update(installations).where(installations.c.id == installation).values(listed_at=now)
+    )
+    return changed
+
+
+def _says(known: KnownRepository, repo: Repo) -> bool:
+    shown = (f"{known.owner}/{known.name}", known.private, known.archived)
+    return shown == (repo.full_name, repo.private, repo.archived)
 
 
 def from_row(row: Row[Any]) -> Installation:

@@ -99,6 +99,17 @@ def standing_installations(tx: Tx) -> list[Installation]:
     return [installation_ledger.from_row(row) for row in rows]
 
 
+def installations_to_list(tx: Tx, limit: int) -> list[InstallationId]:
+    """Active installations whose repositories were not listed for the longest time."""
+    rows = tx.execute(
+        select(installations.c.id)
+        .where(installations.c.state == installation_ledger.ACTIVE)
+        .order_by(installations.c.listed_at.is_not(None), installations.c.listed_at)
+        .limit(limit)
+    )
+    return [InstallationId(tenant) for (tenant,) in rows]
+
+
 def repositories_to_sweep(tx: Tx, limit: int) -> list[KnownRepository]:
     """Present repositories of active installations, whose last sweep is the longest ago first."""
     mine = installation_repositories

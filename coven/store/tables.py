@@ -164,6 +164,7 @@ tasks = Table(
     Column("repo_owner", CleanString(120), nullable=False),
     Column("repo_name", CleanString(120), nullable=False),
     Column("repo_private", Boolean),
+    Column("repo_visibility", CleanString(20), comment="public, private or internal"),
     Column("delivery_id", CleanString(100)),
     Column("thread", Integer, nullable=False),
     Column("is_pull", Boolean, nullable=False),

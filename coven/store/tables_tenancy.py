@@ -37,6 +37,7 @@ installations = Table(
     Column("first_at", UtcDateTime, nullable=False, comment="since when it is known"),
     Column("learned_at", UtcDateTime, nullable=False),
     Column("reconciled_at", UtcDateTime),
+    Column("listed_at", UtcDateTime, comment="when its repositories were listed"),
     Index("ix_installations_account", "account_id"),
 )
 

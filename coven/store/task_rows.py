@@ -19,6 +19,7 @@ from coven.values import (
     TaskId,
     TaskState,
     TrustScope,
+    Visibility,
 )
 
 
@@ -51,6 +52,8 @@ class NewTask:
     account_id: int | None = None
     account_login: str | None = None
     repo_private: bool | None = None
+    repo_visibility: Visibility | None = None
+    """Known after the worker's look; an internal repository is private too."""
     delivery_id: DeliveryId | None = None
     priority: int = 0
     actor_id: int | None = None

@@ -63,6 +63,7 @@ def running(store: Store, **changes: Any) -> Task:
         "account_id": 9,
         "account_login": "octo",
         "repo_private": True,
+        "repo_visibility": "private",
         "default_branch": "main",
         "base_ref": "main",
         "head_ref": "changes",

@@ -13,9 +13,9 @@ from sqlalchemy import func, select
 
 from coven.bell import SilentBell
 from coven.clock import ManualClock
-from coven.errors import GitHubNotFound, StoreUnavailable
+from coven.errors import GitHubNotFound, GitHubUnavailable, StoreUnavailable
 from coven.github.factory import GitHub
-from coven.github.models import InstallationInfo, PurchaseInfo
+from coven.github.models import InstallationInfo, PurchaseInfo, Repository
 from coven.governance.wire import Seam
 from coven.redaction import Redactor
 from coven.services import Services
@@ -69,6 +69,13 @@ class GitHubDouble:
         if number not in self.installed:
             raise GitHubNotFound("gone", status=404)
         return self.installed[number]
+
+    listed: dict[int, tuple[list[Repository], bool]] = field(default_factory=dict)
+
+    def installation_repositories(self, number: int, most: int) -> tuple[list[Repository], bool]:
+        if number not in self.listed:
+            raise GitHubUnavailable("busy", status=502)
+        return self.listed[number]
 
     def purchase(self, account: int) -> PurchaseInfo:
         if account not in self.bought:
@@ -249,6 +256,57 @@ def test_reconciliation_learns_what_no_event_told(services: Services, hub: GitHu
     with services.store.read() as tx:
         (purge,) = purges.of(InstallationId(43), tx)
     assert purge.state == "pending"
+
+
+def listing(*ids: int) -> list[Repository]:
+    return [
+        Repository(RepoId(n), "octo", f"repo{n}", "main", False, "public", False, 7, "octo")
+        for n in ids
+    ]
+
+
+def test_reconciliation_learns_repositories(services: Services, hub: GitHubDouble) -> None:
+    learn(services.store, InstallationSeen(OCTO, EARLY, created=True, repos=(Repo(8), Repo(9))))
+    hub.installed = {TENANT: info(TENANT)}
+
+    def states() -> dict[int, str]:
+        with services.store.read() as tx:
+            return {r.repo_id: r.state for r in installations.repositories(TENANT, tx)}
+
+    def hourly(*ids: int, complete: bool) -> dict[int, str]:
+        hub.listed = {TENANT: (listing(*ids), complete)}
+        later(services, hours=1)
+        reconcile(services)
+        return states()
+
+    gone = {7: "present", 8: "removed", 9: "present"}
+    assert hourly(7, 9, complete=False) == gone | {8: "present"}  # not all of them were read
+    assert hourly(7, 9, complete=True) == gone
+    with services.store.read() as tx:
+        (purge,) = purges.of(TENANT, tx)
+    assert purge.steps == {purges.KEEP_ROWS: True}  # it may come back, and does
+    assert hourly(7, 8, 9, complete=True) == gone | {8: "present"}
+    hub.listed = {}
+    later(services, hours=1)
+    reconcile(services)  # GitHub does not answer: nothing is gone for that
+    assert states() == gone | {8: "present"}
+    # Added while the list was made: the event knows better.
+    asked = services.clock.now()
+    with services.store.write() as tx:
+        added = RepositoriesSelected((Repo(5, "octo/five"),), (), "selected", OCTO, asked)
+        installations.learn(TENANT, tx, added, asked)
+        installations.listed(TENANT, tx, [], True, asked - timedelta(minutes=1), asked)
+    assert states()[5] == "present"
+
+
+def test_a_clock_that_is_ahead_of_github_hides_no_event(
+    services: Services, hub: GitHubDouble
+) -> None:
+    hub.installed = {TENANT: info(TENANT)}
+    ahead = later(services, seconds=40)
+    reconcile(services)
+    learn(services.store, InstallationSuspended(True, OCTO, ahead - timedelta(seconds=30)))
+    assert state(services.store) == "suspended"
 
 
 def test_reconciliation_corrects_plans(services: Services, hub: GitHubDouble) -> None:

@@ -21,7 +21,7 @@ FACTS = MemoryFacts(
     account_login="acme",
     repo_id=RepoId(555),
     repo=RepoName("acme", "billing"),
-    private=True,
+    visibility="private",
     default_branch="main",
     base_ref="main",
     head_ref="fix/tax",
@@ -69,7 +69,7 @@ def test_the_table_of_grants(
         ({"account_login": None}, "account login"),
         ({"account_login": ""}, "account login"),
         ({"repo_id": 0}, "repository id"),
-        ({"private": None}, "visibility"),
+        ({"visibility": None}, "visibility"),
         ({"default_branch": None}, "default branch"),
         ({"base_ref": None}, "base ref"),
         ({"head_ref": ""}, "head ref"),
@@ -156,7 +156,7 @@ def test_approval_is_loosened_for_the_trusted_only(trust: T, content: T, require
         replace,
         st.just(FACTS),
         account_id=st.sampled_from([None, 1001]),
-        private=st.sampled_from([None, True, False]),
+        visibility=st.sampled_from([None, "private", "public", "internal"]),
         head_ref=st.sampled_from([None, "x"]),
         same_repo=st.booleans(),
         trust=st.sampled_from(list(T)),
@@ -189,6 +189,6 @@ def test_what_holds_for_every_grant(
     else:
         assert enabled
         assert denied is not None
-        assert None not in (facts.account_id, facts.private, facts.head_ref)
+        assert None not in (facts.account_id, facts.visibility, facts.head_ref)
         assert policy.retention is not None
         assert policy.retention.redact_secrets is True

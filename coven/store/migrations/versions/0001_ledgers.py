@@ -123,6 +123,12 @@ def upgrade() -> None:
         sa.Column("repo_owner", sa.String(length=120), nullable=False),
         sa.Column("repo_name", sa.String(length=120), nullable=False),
         sa.Column("repo_private", sa.Boolean(), nullable=True),
+        sa.Column(
+            "repo_visibility",
+            sa.String(length=20),
+            nullable=True,
+            comment="public, private or internal",
+        ),
         sa.Column("delivery_id", sa.String(length=100), nullable=True),
         sa.Column("thread", sa.Integer(), nullable=False),
         sa.Column("is_pull", sa.Boolean(), nullable=False),

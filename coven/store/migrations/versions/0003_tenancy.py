@@ -114,6 +114,9 @@ def upgrade() -> None:
         sa.Column("first_at", UtcDateTime(), nullable=False, comment="since when it is known"),
         sa.Column("learned_at", UtcDateTime(), nullable=False),
         sa.Column("reconciled_at", UtcDateTime(), nullable=True),
+        sa.Column(
+            "listed_at", UtcDateTime(), nullable=True, comment="when its repositories were listed"
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_installations")),
     )
     op.create_index("ix_installations_account", "installations", ["account_id"], unique=False)
