@@ -14,7 +14,9 @@ from typing import Literal
 from coven.values import RepoName
 
 MAX_CHARS = 200
-"""Longest key, coordinates included. Keys are ASCII, so characters are bytes."""
+"""Longest part below the owner, whose name may become longer. Keys are ASCII: one byte each."""
+WHOLE_CHARS = 420
+"""Room for a whole key or prefix: the longest owner and what may stand below it."""
 
 # Left out of printable ASCII: space, "%" and "\\" (second spellings), "?", "#" (ends of a URL
 # path), quotes, "<", ">", "|", "`", "*" (wildcards and markup), "[" and "]" (masks).
@@ -91,8 +93,6 @@ class KeyPrefix:
 
 
 def _split(text: str) -> tuple[Owner, tuple[str, ...]]:
-    if len(text) > MAX_CHARS:
-        raise ValueError(f"a memory key has at most {MAX_CHARS} characters, this one {len(text)}")
     segments = text.split("/")
     for segment in segments:
         if not segment:
@@ -107,11 +107,19 @@ def _split(text: str) -> tuple[Owner, tuple[str, ...]]:
     head, rest = segments[0], segments[1:]
     if head == "repo" and len(rest) >= 2:
         try:
-            return Owner(repo=RepoName(rest[0], rest[1])), tuple(rest[2:])
+            owner, below = Owner(repo=RepoName(rest[0], rest[1])), tuple(rest[2:])
         except ValueError:
             raise ValueError("a memory key names its repository as repo/<owner>/<name>") from None
-    if head == "tenant" and rest:
+    elif head == "tenant" and rest:
         if not _INSTALLATION.match(rest[0]):
             raise ValueError("a memory key names its installation as tenant/<installation id>")
-        return Owner(installation_id=int(rest[0])), tuple(rest[1:])
-    raise ValueError("a memory key begins with repo/<owner>/<name>/ or tenant/<installation id>/")
+        owner, below = Owner(installation_id=int(rest[0])), tuple(rest[1:])
+    else:
+        raise ValueError(
+            "a memory key begins with repo/<owner>/<name>/ or tenant/<installation id>/"
+        )
+    if (length := len("/".join(below))) > MAX_CHARS:
+        raise ValueError(
+            f"a memory key has at most {MAX_CHARS} characters below its owner, this one {length}"
+        )
+    return owner, below

@@ -76,7 +76,7 @@ memory_decisions = Table(
     Column("act", CleanString(20), nullable=False),
     Column("entry_id", CleanString(12)),
     Column("place", CleanString(200), nullable=False),
-    Column("target", CleanString(260), nullable=False, comment="the key as it was called then"),
+    Column("target", CleanString(420), nullable=False, comment="the key as it was called then"),
     Column("text_hash", CleanString(64)),
     Column("by_id", BigInteger),
     Column("by_login", CleanString(120)),

@@ -14,8 +14,16 @@ from coven.store.tables_memory import (
     memory_entries,
     memory_revocations,
 )
+from coven.store.tables_tenancy import installation_repositories
 
-_TABLES = (tasks, memory_entries, memory_decisions, memory_revocations, memory_activity)
+_TABLES = (
+    tasks,
+    installation_repositories,
+    memory_entries,
+    memory_decisions,
+    memory_revocations,
+    memory_activity,
+)
 
 
 @cache

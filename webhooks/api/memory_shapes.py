@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from coven.memory.book import Decision, Entry, EntryState, shown
-from coven.memory.keys import KeyPrefix
+from coven.memory.keys import WHOLE_CHARS, KeyPrefix
 from coven.store import book
 from webhooks.api import inputs, shapes
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Target = Annotated[str, Field(min_length=1, max_length=200)]
+Target = Annotated[str, Field(min_length=1, max_length=WHOLE_CHARS)]
 
 
 def _prefix(value: str) -> str:
@@ -25,7 +25,7 @@ class MemoryQuery(inputs.Paged):
     repo: inputs.Repo | None = None
     scope: Literal["repo", "tenant_shared"] | None = None
     state: EntryState | None = None
-    prefix: Annotated[str, Field(max_length=200), AfterValidator(_prefix)] | None = Field(
+    prefix: Annotated[str, Field(max_length=WHOLE_CHARS), AfterValidator(_prefix)] | None = Field(
         default=None, description="A key or what it begins with, by whole segments."
     )
     task: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = Field(

@@ -65,7 +65,7 @@ def upgrade() -> None:
         sa.Column("entry_id", sa.String(length=12), nullable=True),
         sa.Column("place", sa.String(length=200), nullable=False),
         sa.Column(
-            "target", sa.String(length=260), nullable=False, comment="the key as it was called then"
+            "target", sa.String(length=420), nullable=False, comment="the key as it was called then"
         ),
         sa.Column("text_hash", sa.String(length=64), nullable=True),
         sa.Column("by_id", sa.BigInteger(), nullable=True),
