@@ -11,8 +11,10 @@ from coven.memory.book import Refusal, parse_id
 from coven.memory.keys import KeyPrefix
 from coven.store.book_rows import ENTRY_FIELDS, e, entry_of
 from coven.store.engine import Tx
+from coven.store.installations import PRESENT
 from coven.store.tables import tasks
 from coven.store.tables_memory import memory_entries
+from coven.store.tables_tenancy import installation_repositories
 from coven.values import InstallationId, RepoId, RepoName
 
 
@@ -64,7 +66,21 @@ def resolve(
 
 
 def repo_named(installation: InstallationId, tx: Tx, repo: RepoName) -> RepoId | None:
-    """Who a name is in this installation, by the last time that we saw it; None if never."""
+    """Who a name is in this installation today, else who it was last; None if nobody ever."""
+    r = installation_repositories.c
+    today = tx.execute(
+        select(r.repo_id)
+        .where(
+            r.installation_id == installation,
+            r.state == PRESENT,
+            _same(r.owner, repo.owner),
+            _same(r.name, repo.name),
+        )
+        .order_by(r.facts_at.desc())
+        .limit(1)
+    ).scalar_one_or_none()
+    if today is not None:
+        return RepoId(today)
     for table, order in ((tasks, tasks.c.seq), (memory_entries, e.seq)):
         found = tx.execute(
             select(table.c.repo_id)

@@ -18,10 +18,11 @@ from coven.memory.book import (
 )
 from coven.memory.keys import MemoryKey
 from coven.memory.validation import Decision, Kind
-from coven.store import book, book_sweeps
+from coven.store import book, book_sweeps, installations
 from coven.store.book import Filters
 from coven.store.book_rows import at_or_below, e
 from coven.store.engine import Store
+from coven.tenancy.facts import Repo, RepositoriesSelected
 from coven.values import InstallationId, RepoId, RepoName, TaskId, TrustScope
 from tests.ledger import NOW, OTHER, REPO_ID, TENANT, put
 from tests.memory_book import (
@@ -321,6 +322,22 @@ def test_a_renamed_repository_keeps_its_memory_and_its_revocations(store: Store)
     assert decide(store, waiting).done
 
 
+def test_a_longer_name_makes_no_key_too_long(store: Store) -> None:
+    place = "conv/" + "x" * 190
+    entry = approved(store, place)
+    longer = RepoName("o" * 39, "d" * 100)
+    put(store, repo_owner=longer.owner, repo_name=longer.name)
+    with store.write() as tx:
+        book.follow(TENANT, tx, REPO_ID, longer)
+    key = f"repo/{longer}/{place}"
+    assert again(store, entry).key == key
+    with store.read() as tx:
+        assert list(book.known(TENANT, tx, REPO_ID, longer, [key], NOW)) == [key]
+    assert revoke(store, entry.id, repo_id=REPO_ID).target == key
+    assert denied(store, repo=longer) == (key,)
+    assert lift(store, key).target == key
+
+
 def test_the_old_name_in_other_hands_is_another_repository(store: Store) -> None:
     put(store)
     entry = approved(store)
@@ -334,6 +351,27 @@ def test_the_old_name_in_other_hands_is_another_repository(store: Store) -> None
     assert again(store, entry).usable(NOW)
     assert denied(store, stranger) == ("repo/octo/demo",)
     assert denied(store) == ()
+
+
+def test_a_name_means_whose_it_is_today_before_any_work_there(store: Store) -> None:
+    put(store)
+    entry = approved(store)
+    renamed, anew = Repo(REPO_ID, "octo/old"), Repo(99, "Octo/Demo")
+    with store.write() as tx:
+        fact = RepositoriesSelected((renamed, anew), (), None, None, NOW)
+        installations.learn(TENANT, tx, fact, NOW)
+    with store.read() as tx:
+        assert book.repo_named(TENANT, tx, REPO) == 99
+        assert book.repo_named(TENANT, tx, RepoName("octo", "old")) == REPO_ID
+        assert book.listed(TENANT, tx, Filters(prefix="repo/octo/demo")) == []
+        (found,) = book.listed(TENANT, tx, Filters(prefix="repo/octo/old"))
+    assert found.id == entry.id
+    assert revoke(store, "repo/octo/demo/conv").entries == ()
+    with store.write() as tx:
+        gone = RepositoriesSelected((), (renamed, anew), None, None, LATER)
+        installations.learn(TENANT, tx, gone, LATER)
+    with store.read() as tx:  # Gone, so nobody has the name but who had it last.
+        assert book.repo_named(TENANT, tx, REPO) == REPO_ID
 
 
 def test_a_transferred_repository_leaves_its_memory_with_the_old_tenant(store: Store) -> None:

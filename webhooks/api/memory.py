@@ -214,7 +214,12 @@ def _entry(call: Call[Any, Any], tenant: InstallationId) -> Entry:
     found = book.entry(tenant, call.tx, call.path["entry_id"])
     if found is None:
         raise not_found()
-    if call.caller.repos and (found.repo is None or not call.caller.sees(found.repo)):
+    mine = call.caller.repos
+    # By id: the name that the entry knows may be another repository's by now.
+    if mine and (
+        found.repo_id is None
+        or found.repo_id not in {book.repo_named(tenant, call.tx, name) for name in mine}
+    ):
         raise not_found()
     return found
 
