@@ -12,11 +12,13 @@ from datetime import datetime
 from enum import StrEnum
 
 from coven import texts_governance as texts
+from coven.clock import Clock
 from coven.errors import StoreUnavailable
 from coven.governance import escalate
-from coven.governance.audit import Event, append, audit_unavailable
+from coven.governance.audit import Recorder, append, audit_unavailable
 from coven.publication import CheckRunContent, check_run_subject
-from coven.services import Services
+from coven.services import Bell, Services
+from coven.settings.models import Settings
 from coven.store import chain, escalations, surfaces, tasks
 from coven.store.engine import Tx
 from coven.store.escalations import Decision, Escalation, Status
@@ -48,6 +50,21 @@ class Decider:
     def is_bot(self) -> bool:
         """By GitHub's own ending, which no person can have."""
         return self.login.casefold().endswith("[bot]")
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What a decision rests on. ``recorder`` None: there are no rules here, so nothing waits."""
+
+    settings: Settings
+    clock: Clock
+    recorder: Recorder | None
+
+    @classmethod
+    def of(cls, services: Services) -> Grounds:
+        """Those of a process."""
+        recorder = services.rules.recorder if services.rules is not None else None
+        return cls(services.settings, services.clock, recorder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +101,16 @@ def decide_escalation(
     try:
         with services.store.write("escalation.decide") as tx:
             decided = decide_in(
-                services, installation, tx, escalation_id, approve, by, repo_id=repo_id
+                Grounds.of(services), installation, tx, escalation_id, approve, by, repo_id=repo_id
             )
     except (StoreUnavailable, chain.ChainBroken) as error:
         raise audit_unavailable(error) from error
-    ring(services, decided)
+    ring(services.bell, decided)
     return decided
 
 
 def decide_in(
-    services: Services,
+    grounds: Grounds,
     installation: InstallationId,
     tx: Tx,
     escalation_id: str,
@@ -105,14 +122,14 @@ def decide_in(
     """:func:`decide_escalation` in a transaction of the caller, who calls :func:`ring` after it."""
     name = escalations.parse_id(escalation_id)
     found = escalations.lock(installation, tx, name) if name else None
-    if found is None or services.rules is None or repo_id not in (None, found.repo_id):
+    if found is None or grounds.recorder is None or repo_id not in (None, found.repo_id):
         return Decided(None, Refusal.UNKNOWN)
     if by.is_bot:
         return Decided(found, Refusal.BOT)
     task = tasks.get(installation, tx, found.task_id)
-    if approve and _is_own(services, task, by):
+    if approve and _is_own(grounds.settings, task, by):
         return Decided(found, Refusal.SELF_APPROVAL)
-    now = services.clock.now()
+    now = grounds.clock.now()
     word: Decision = "approve" if approve else "deny"
     decided = escalations.decide(installation, tx, found.id, word, by.login, now)
     if decided is None:
@@ -121,22 +138,22 @@ def decide_in(
         if task is not None:
             _show_approved(tx, task, decided, now)
         tasks.resume(installation, tx, decided.task_id, now)
-    event: Event = escalate.event_of(decided, by.login)
-    append(tx, services.rules.recorder.signer, [event], now)
+    event = escalate.event_of(decided, by.login)
+    append(tx, grounds.recorder.signer, [event], now)
     mine = (decided.task_id,)
     return Decided(decided, ring=mine, wake=mine if decided.status is Status.APPROVED else ())
 
 
-def ring(services: Services, decided: Decided) -> None:
+def ring(bell: Bell, decided: Decided) -> None:
     """Wake the workers; a decision that nobody hears is found by their sweep, within seconds."""
     for task_id in decided.ring:
-        services.bell.publish(task_id)
+        bell.publish(task_id)
     for task_id in decided.wake:
-        services.bell.session(task_id)
+        bell.session(task_id)
 
 
-def _is_own(services: Services, task: Task | None, by: Decider) -> bool:
-    if not services.settings.governance.four_eyes or task is None:
+def _is_own(settings: Settings, task: Task | None, by: Decider) -> bool:
+    if not settings.governance.four_eyes or task is None:
         return False
     same_name = task.actor_login is not None and same_login(task.actor_login, by.login)
     return same_name or (by.id is not None and by.id == task.actor_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coven import texts_governance as texts
-from coven.escalating import Decided, Decider, Refusal, decide_in
+from coven.escalating import Decided, Decider, Grounds, Refusal, decide_in
 from coven.publication import CheckRunContent
 from coven.store import surfaces
 from coven.store.engine import Tx
@@ -47,7 +47,13 @@ def _decide(command: Command, tx: Tx, name: str, approve: bool) -> Decided:
     task = command.task
     by = Decider(command.by.login, command.by.id)
     return decide_in(
-        command.services, task.installation_id, tx, name, approve, by, repo_id=task.repo_id
+        Grounds.of(command.services),
+        task.installation_id,
+        tx,
+        name,
+        approve,
+        by,
+        repo_id=task.repo_id,
     )
 
 

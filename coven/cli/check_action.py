@@ -85,9 +85,13 @@ def print_hook(
     harness: Annotated[Literal["coven-code", "claude-code"], typer.Argument()] = "claude-code",
 ) -> None:
     """Print the settings that install the hook for all sessions of a harness on this machine."""
+    print(Hook.settings(hook_command(), harness).decode("utf-8"), end="")
+
+
+def hook_command() -> str:
+    """What a harness runs before each tool call: by absolute path, and blocking if it is gone."""
     program = Path(sys.executable).parent / "coven-github"
-    command = f"{shlex.quote(str(program))} governance check-action --from-pretool-stdin"
-    print(Hook.settings(f"{command} || exit 2", harness).decode("utf-8"), end="")
+    return f"{shlex.quote(str(program))} governance check-action --from-pretool-stdin || exit 2"
 
 
 @hook_app.command("verify")

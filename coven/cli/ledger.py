@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,14 +10,17 @@ from sqlalchemy import select, union
 
 from coven.store import attempts as attempt_ledger
 from coven.store import ending, listing, sweeps
+from coven.store import escalations as escalation_ledger
 from coven.store import surfaces as surface_ledger
 from coven.store import tasks as task_ledger
 from coven.store.attempts import Attempt
 from coven.store.deliveries import Delivery
 from coven.store.ending import Cancel
 from coven.store.engine import Tx
+from coven.store.escalations import Escalation, Status
 from coven.store.surfaces import Surface
 from coven.store.tables import tasks
+from coven.store.tables_governance import escalations
 from coven.store.tables_memory import memory_entries, memory_revocations
 from coven.store.tasks import Task
 from coven.values import InstallationId, TaskState
@@ -99,5 +103,24 @@ def tenant_of_memory(tx: Tx, entry_id: str) -> InstallationId | None:
     """Whose entry this is; None when there is none."""
     found = tx.execute(
         select(memory_entries.c.installation_id).where(memory_entries.c.id == entry_id)
+    ).scalar_one_or_none()
+    return InstallationId(found) if found is not None else None
+
+
+def open_escalations(
+    tx: Tx, installation: int | None, states: Collection[Status], limit: int
+) -> list[Escalation]:
+    """Escalations in these states, newest first."""
+    query = select(*escalation_ledger.FIELDS).where(escalations.c.status.in_(list(states)))
+    if installation is not None:
+        query = query.where(escalations.c.installation_id == installation)
+    newest = query.order_by(escalations.c.requested_at.desc(), escalations.c.id).limit(limit)
+    return [escalation_ledger.from_row(row) for row in tx.execute(newest)]
+
+
+def tenant_of_escalation(tx: Tx, escalation_id: str) -> InstallationId | None:
+    """Whose escalation this is; None when there is none."""
+    found = tx.execute(
+        select(escalations.c.installation_id).where(escalations.c.id == escalation_id)
     ).scalar_one_or_none()
     return InstallationId(found) if found is not None else None

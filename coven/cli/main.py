@@ -10,7 +10,18 @@ from typing import Annotated
 import typer
 
 from coven import __version__
-from coven.cli import database, deliveries, exits, memory, running, tasks, tokens
+from coven.cli import (
+    database,
+    deliveries,
+    exits,
+    governance,
+    identity,
+    memory,
+    rules,
+    running,
+    tasks,
+    tokens,
+)
 from coven.cli.context import JsonOption
 from coven.cli.doctor import doctor
 from coven.cli.output import complain, show_json
@@ -43,6 +54,9 @@ def build() -> typer.Typer:
     app.add_typer(deliveries.app, name="deliveries")
     app.add_typer(memory.app, name="memory")
     app.add_typer(tokens.app, name="tokens")
+    app.add_typer(rules.app, name="rules")
+    app.add_typer(governance.app, name="governance")
+    app.add_typer(identity.app, name="identity")
     app.add_typer(database.app, name="db")
     app.command()(version)
     return app
