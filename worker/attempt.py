@@ -17,6 +17,7 @@ from coven.store.attempts import AttemptEnd
 from coven.store.tasks import Task
 from worker.lease import LeaseKeeper
 from worker.session import Prepared
+from worker.tool_rules import Asked
 
 SESSION = "session"
 """The phase in which the runtime runs."""
@@ -46,6 +47,8 @@ class Attempt:
     prepared: Prepared | None = None
     end: ProcessEnd | None = None
     reading: ResultReading | None = None
+    asked: Asked | None = None
+    """A call of the session that a person would have to approve."""
     tolerated: list[str] = field(default_factory=list)
     """Deviations found after the result was read, such as an unexpected branch name."""
     spawned: float | None = None

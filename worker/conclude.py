@@ -14,14 +14,17 @@ from coven.texts_review import with_memory
 from coven.values import Lane, SurfaceKind, TaskState
 from coven.waiting import ANSWER_PATIENCE, WAITING_FOR_ANSWER
 from worker import branch as branches
-from worker import settle, show
+from worker import settle, show, tool_rules
 from worker.attempt import Attempt
 from worker.review.conclusion import concluded
 from worker.review.ending import conclude_review, masked, memory_of
 
 
 def conclude(attempt: Attempt, client: RepoClient) -> None:
-    """Judge what came back and settle the task. Raises ``LeaseLost`` and ``CovenError``."""
+    """Judge what came back and settle the task.
+
+    Raises ``LeaseLost`` and ``CovenError``, of which ``ActionEscalated`` makes the task wait.
+    """
     services, task = attempt.services, attempt.task
     assert attempt.end is not None
     assert attempt.reading is not None
@@ -51,6 +54,9 @@ def conclude(attempt: Attempt, client: RepoClient) -> None:
         else:
             _fix(attempt, client, verdict, result)
     elif result is not None and verdict.outcome is Outcome.needs_input:
+        assert attempt.prepared is not None
+        if attempt.prepared.tools is not None and attempt.asked is not None:
+            tool_rules.ask(services, attempt.prepared.tools, task, attempt.asked)
         _question(attempt, verdict, result)
     else:
         _failed(attempt, verdict, result)

@@ -133,7 +133,9 @@ def _work(attempt: Attempt, client: RepoClient) -> None:
         pulse = Heartbeat(services, task, attempt.familiar, attempt.began)
         attempt.keeper.on_tick = pulse.tick
         pulse.enter("the session runs")
-        attempt.end, attempt.reading = run(services, attempt.prepared, attempt.keeper)
+        attempt.end, attempt.reading, attempt.asked = run(
+            services, attempt.prepared, attempt.keeper
+        )
         pulse.leave()
     with attempt.during("judging"):
         conclude.conclude(attempt, client)

@@ -31,7 +31,7 @@ from worker.runtime.choose import choose
 from worker.runtime.environment import child_environment, secret_environment
 from worker.runtime.session import Limits, SessionSpec
 from worker.runtime.supervise import run_session
-from worker.tool_rules import ToolRules
+from worker.tool_rules import Asked, Reconciled, ToolRules
 from worker.workspace.changes import Changes
 from worker.workspace.checkout import CheckoutRequest, Workspace, Workspaces, changes
 from worker.workspace.errors import AccessRefused
@@ -184,8 +184,8 @@ def run(
     services: Services,
     prepared: Prepared,
     keeper: LeaseKeeper,
-) -> tuple[ProcessEnd, ResultReading]:
-    """Run the session to its end and read what it left."""
+) -> tuple[ProcessEnd, ResultReading, Asked | None]:
+    """Run the session to its end; what it left, and the call that a person has to approve."""
     settings, workspace = services.settings, prepared.workspace
     worker = settings.worker
     token = prepared.push_token.value if prepared.push_token else None
@@ -235,7 +235,7 @@ def run(
         keeper.stop_reason,
         PULSE_SECS,
     )
-    missing = tool_rules.reconcile(services, tools, prepared.task) if tools is not None else None
+    told = Reconciled() if tools is None else tool_rules.reconcile(services, tools, prepared.task)
     reading = read_result(
         workspace.out_dir,
         workspace.result_name,
@@ -251,10 +251,10 @@ def run(
             reading = replace(reading, result=None, problem=str(error))
         else:
             reading = replace(reading, result=masked)
-    if missing is not None:
-        note = f"governance_incomplete: {missing}"
+    if told.problem is not None:
+        note = f"governance_incomplete: {told.problem}"
         reading = replace(reading, tolerated=[*reading.tolerated, note])
-    return end, reading
+    return end, reading, told.asked
 
 
 def checkout_request(workspaces: Workspaces, task: Task) -> CheckoutRequest:

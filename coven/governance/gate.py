@@ -17,7 +17,6 @@ people what happened. A verdict that can't be written down is a refusal, also un
 
 from __future__ import annotations
 
-import hashlib
 import re
 import threading
 import uuid
@@ -42,6 +41,7 @@ from coven.governance.actions import (
 )
 from coven.governance.audit import Event, Recorder, append, redacted
 from coven.governance.context import Acting
+from coven.governance.digest import action_digest
 from coven.governance.engine import Engine
 from coven.governance.evaluate import Decision, refusal
 from coven.governance.head import ROLLBACK, TAMPERED
@@ -64,7 +64,6 @@ ALARMING = frozenset({TAMPERED, ROLLBACK})
 _STALE_TRIES = 5
 _SHOWN = 2_000
 
-_ATTEMPT = "${attempt}"
 _VERDICT_WRITES = re.compile(
     r"/(?:app/installations/\d+/access_tokens"
     r"|repos/[^/]+/[^/]+/(?:check-runs(?:/\d+)?|issues/(?:\d+/comments|comments/\d+)))"
@@ -393,32 +392,3 @@ def _require_fresh(tx: Tx, decision: Decision) -> None:
     """Raises ``_Stale`` when the policy that gave the verdict is not in force any more."""
     if ledger.newest_epoch(tx) != decision.policy_epoch:
         raise _Stale
-
-
-def action_digest(action: Action, who: Acting) -> str:
-    """Which action exactly an approval is for, the same in every attempt of a task; hex. Pure.
-
-    The folder of an attempt has a random name, and the size of a file may vary: neither is what a
-    person approves.
-    """
-    value = {name: item for name, item in action_json(action).items() if name != "byte_estimate"}
-    if who.attempts_root is not None:
-        pattern = re.compile(re.escape(str(who.attempts_root)) + r"/[^/\s\"]+")
-        value = _replaced(value, pattern)
-    bound = {
-        "action": value,
-        "namespace": who.namespace,
-        "task_id": who.task_id,
-        "head_sha": who.head_sha,
-    }
-    return hashlib.sha256(canonical(bound)).hexdigest()
-
-
-def _replaced(value: Any, pattern: re.Pattern[str]) -> Any:
-    if isinstance(value, str):
-        return pattern.sub(_ATTEMPT, value)
-    if isinstance(value, dict):
-        return {key: _replaced(item, pattern) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_replaced(item, pattern) for item in value]
-    return value

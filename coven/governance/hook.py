@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from coven.governance.actions import Action
     from coven.governance.bash import Shell
     from coven.governance.evaluate import Decision
+    from coven.governance.snapshot import Snapshot
 
 ALLOWED, BLOCKED = 0, 2
 
@@ -70,6 +71,7 @@ def check(data: bytes, snapshot: str, journal: str, key: str, cwd: str) -> str |
         return f"{getattr(error, 'code', 'governance:unavailable')}: {error}"
     entry: dict[str, object] = {"epoch": found.epoch, "at": int(time.time() * 1000)}
     verdicts: list[tuple[Action | None, Decision]] = []
+    approved: dict[int, str] = {}
     try:
         event = read_event(data, cwd)
     except MalformedAction as error:
@@ -102,7 +104,9 @@ def check(data: bytes, snapshot: str, journal: str, key: str, cwd: str) -> str |
                 lambda: policy, action, scope, world, expired=lambda: time.monotonic() > until
             )
             verdicts.append((action, decision))
-        if not (event.background or event.apart or any(one.is_blocking for _, one in verdicts)):
+        approved = approvals(found, verdicts, journal)
+        blocked = any(one.is_blocking for action, one in verdicts if id(action) not in approved)
+        if not (event.background or event.apart or blocked):
             for action in event.actions:
                 if isinstance(action, Bash):
                     shell = afterwards(action.command, shell)
@@ -112,6 +116,7 @@ def check(data: bytes, snapshot: str, journal: str, key: str, cwd: str) -> str |
             "action": None if action is None else action_json(action),
             "decision": decision.json(),
             "matched": decision.matched_json(),
+            **({"approved": approved[id(action)]} if id(action) in approved else {}),
         }
         for action, decision in verdicts
     ]
@@ -119,13 +124,40 @@ def check(data: bytes, snapshot: str, journal: str, key: str, cwd: str) -> str |
         hook_journal.append(journal, entry)
     except hook_journal.JournalUnusable as error:
         return f"governance:audit_unavailable: {error}"
-    blocking = [decision for _, decision in verdicts if decision.is_blocking]
+    blocking = [one for one in verdicts if one[1].is_blocking and id(one[0]) not in approved]
     if not blocking:
         return None
     order = {"refuse": 0, "ask": 0, "escalate": 1}
-    first = min(blocking, key=lambda one: (order.get(one.verdict.value, 0), one.rule_id or ""))
-    wait = " (a maintainer must approve this)" if first.verdict.value == "escalate" else ""
+    asked, first = min(
+        blocking, key=lambda one: (order.get(one[1].verdict.value, 0), one[1].rule_id or "")
+    )
+    wait = ""
+    if first.verdict.value == "escalate" and asked is not None:
+        asking = found.asking(asked, first.rule_id or "")
+        wait = f" (a maintainer must approve {asking}; end with the status needs_input to ask)"
     return f"{first.rule_id}: {first.reason}{wait}"
+
+
+def approvals(
+    found: Snapshot, verdicts: Sequence[tuple[Action | None, Decision]], journal: str
+) -> dict[int, str]:
+    """Which of these actions an approval of this session lets happen, by ``id()``; used up by this.
+
+    Empty unless everything that stands in the way of the call is approved. May raise.
+    """
+    from coven.governance.hook_journal import use_up
+
+    wanted: dict[int, str] = {}
+    for action, decision in verdicts:
+        if not decision.is_blocking:
+            continue
+        one = None
+        if action is not None and decision.verdict.value == "escalate":
+            one = found.approval(action, decision.rule_id or "")
+        if one is None:
+            return {}
+        wanted[id(action)] = one.id
+    return wanted if all(use_up(journal, each) for each in wanted.values()) else {}
 
 
 def remembered(newest: Mapping[str, Any], cwd: str, home: str | None) -> Shell:

@@ -57,6 +57,20 @@ def append(path: str, entry: Mapping[str, Any]) -> None:
         os.close(handle)
 
 
+def use_up(path: str, approval: str) -> bool:
+    """Use an approval; False when this session did before. Raises ``JournalUnusable``.
+
+    A file beside the journal, made by whoever comes first: calls may come at the same time.
+    """
+    try:
+        os.close(os.open(f"{path}.{approval}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise JournalUnusable(f"an approval can't be used ({error.strerror})") from error
+    return True
+
+
 def last(path: str) -> Mapping[str, Any]:
     """The newest line. Raises ``JournalUnusable``."""
     try:
@@ -121,4 +135,4 @@ def _last_line(handle: int, size: int) -> bytes:
     return data[:-1]
 
 
-__all__ = ["JournalUnusable", "Reading", "append", "last", "opening", "read"]
+__all__ = ["JournalUnusable", "Reading", "append", "last", "opening", "read", "use_up"]

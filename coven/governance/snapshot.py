@@ -9,9 +9,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from coven.errors import GovernanceRefused
-from coven.governance.actions import Kind
+from coven.governance.actions import Action, Kind
+from coven.governance.digest import asking_id, digest_of
 from coven.governance.policy import Policy, Verdict, build_policy
 from coven.governance.rules import Rule, Severity, namespace_segments
 from coven.governance.shapes import InvalidMatcher, Templates
@@ -34,6 +36,26 @@ _CANARY = Rule(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """A person's approval of one action, for this session and once."""
+
+    id: str
+    digest: str
+    rule_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What approvals are bound to, and the ones that this session may use."""
+
+    head_sha: str | None = None
+    attempts_root: str | None = None
+    attempt: str = ""
+    """Name of the attempt's folder."""
+    approved: tuple[Approved, ...] = ()
+
+
 class SnapshotUnusable(GovernanceRefused):
     """The file is not what the worker wrote, so nothing is allowed."""
 
@@ -53,6 +75,7 @@ class Snapshot:
     workspace: str | None = None
     """The checkout of the session, where its commands start."""
     home: str | None = None
+    binding: Binding = Binding()
 
     def policy(self, world: World) -> Policy:
         """Ready to be asked. Raises ``PolicyCorrupt``."""
@@ -62,6 +85,33 @@ class Snapshot:
             physical=world.physical,
             epoch=self.epoch,
             defaults=self.defaults,
+        )
+
+    def digest(self, action: Action) -> str:
+        """Which action exactly it is, for approvals."""
+        root = self.binding.attempts_root
+        return digest_of(
+            action,
+            self.namespace,
+            self.task_id,
+            self.binding.head_sha,
+            Path(root) if root else None,
+        )
+
+    def asking(self, action: Action, rule_id: str) -> str:
+        """The id of the request for approval that a refused call becomes."""
+        return asking_id(self.digest(action), rule_id, self.binding.attempt)
+
+    def approval(self, action: Action, rule_id: str) -> Approved | None:
+        """The approval of exactly this action."""
+        digest = self.digest(action)
+        return next(
+            (
+                one
+                for one in self.binding.approved
+                if (one.digest, one.rule_id) == (digest, rule_id)
+            ),
+            None,
         )
 
     def scope(self, cwd: str | None, tool_use_id: str | None = None) -> Scope:
@@ -84,6 +134,7 @@ def of_policy(
     workspace: str,
     home: str,
     templates: Mapping[str, Sequence[str]],
+    binding: Binding | None = None,
 ) -> Snapshot:
     """The rules of a proven policy that bind tool calls of this session, and the canary."""
     segments = namespace_segments(namespace)
@@ -103,6 +154,7 @@ def of_policy(
         task_id,
         workspace,
         home,
+        binding or Binding(),
     )
 
 
@@ -129,6 +181,10 @@ def seal(snapshot: Snapshot, signer: Signer) -> bytes:
         "task_id": snapshot.task_id,
         "workspace": snapshot.workspace,
         "home": snapshot.home,
+        "head_sha": snapshot.binding.head_sha,
+        "attempts_root": snapshot.binding.attempts_root,
+        "attempt": snapshot.binding.attempt,
+        "approved": [[one.id, one.digest, one.rule_id] for one in snapshot.binding.approved],
         "key_id": signer.key_id,
     }
     signature = signer.sign(message(SNAPSHOT_DOMAIN, body))
@@ -153,12 +209,18 @@ def unseal(data: bytes, keys: PublicKeys) -> Snapshot:
             body["task_id"],
             body["workspace"],
             body["home"],
+            Binding(
+                body["head_sha"],
+                body["attempts_root"],
+                body["attempt"],
+                tuple(Approved(*one) for one in body["approved"]),
+            ),
         )
     except (JsonRefused, InvalidMatcher, KeyError, TypeError, ValueError, AttributeError) as error:
         raise SnapshotUnusable(f"the policy of this session can't be read ({error})") from error
 
 
 __all__ = [
-    "CANARY_TOOL", "Snapshot", "SnapshotUnusable", "of_policy",
+    "CANARY_TOOL", "Approved", "Binding", "Snapshot", "SnapshotUnusable", "of_policy",
     "seal", "unseal",
 ]  # fmt: skip

@@ -66,6 +66,8 @@ class Escalation:
     decided_by: str | None = None
     decided_at: datetime | None = None
     consumed_at: datetime | None = None
+    origin: str = "adapter"
+    """``tool``: a call of a session, whose approval goes to the next session."""
 
 
 FIELDS = tuple(escalations.c[field.name] for field in fields(Escalation))

@@ -129,6 +129,13 @@ escalations = Table(
     Column("decided_by", CleanString(200)),
     Column("decided_at", UtcDateTime),
     Column("consumed_at", UtcDateTime),
+    Column(
+        "origin",
+        CleanString(20),
+        nullable=False,
+        server_default="adapter",
+        comment="adapter, or tool: a call of a session",
+    ),
     Index(
         "uq_escalations_pending",
         "task_id",

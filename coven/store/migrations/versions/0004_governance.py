@@ -41,6 +41,13 @@ def upgrade() -> None:
         sa.Column("decided_by", sa.String(length=200), nullable=True),
         sa.Column("decided_at", UtcDateTime(), nullable=True),
         sa.Column("consumed_at", UtcDateTime(), nullable=True),
+        sa.Column(
+            "origin",
+            sa.String(length=20),
+            server_default="adapter",
+            nullable=False,
+            comment="adapter, or tool: a call of a session",
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_escalations")),
     )
     op.create_index("ix_escalations_due", "escalations", ["status", "expires_at"], unique=False)
