@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any
@@ -16,7 +16,9 @@ from coven.errors import CovenError, GitHubError, GitHubForbidden
 from coven.github.app_auth import AppAuth
 from coven.github.models import (
     AppInfo,
+    AppRegistration,
     DeliveryPage,
+    HookConfig,
     HookDelivery,
     InstallationInfo,
     PurchaseInfo,
@@ -130,6 +132,17 @@ class GitHub:
                 self._app = self._ask_app(self._app)
                 self._app_asked_at = self._clock.monotonic()
             return self._app
+
+    def registration(self) -> AppRegistration:
+        """The App with its permissions and events; asked each time. Raises ``GitHubError``."""
+        response = self._as_app("app", "GET", path("app"))
+        said_at = _date(response)
+        return understood("app", lambda: AppRegistration.from_json(response.body, said_at))
+
+    def hook_config(self) -> HookConfig:
+        """The settings of the App's webhook. Raises ``GitHubError``."""
+        body = self._as_app("hook_config", "GET", path("app", "hook", "config")).body
+        return understood("hook_config", lambda: HookConfig.from_json(body))
 
     def list_hook_deliveries(self, cursor: str | None = None, per_page: int = 100) -> DeliveryPage:
         """A page of attempts to deliver to our webhook, newest first. Raises ``GitHubError``."""
@@ -275,8 +288,13 @@ def _scope_problem(body: dict[str, Any], key: TokenKey) -> str | None:
 
 def _lifetime(token: Token, response: Response, clock: Clock) -> timedelta:
     # By GitHub's own clock: a wrong one here must neither keep dead tokens nor mint each time.
+    return token.expires_at - (_date(response) or clock.now())
+
+
+def _date(response: Response) -> datetime | None:
+    """GitHub's clock when it answered."""
     try:
-        now = parsedate_to_datetime(response.headers.get("date", ""))
+        said = parsedate_to_datetime(response.headers.get("date", ""))
     except (TypeError, ValueError, IndexError):
-        now = clock.now()
-    return token.expires_at - (now if now.tzinfo else clock.now())
+        return None
+    return said if said.tzinfo else None

@@ -288,6 +288,50 @@ class AppInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class AppRegistration:
+    """The App as it is registered: what it was granted, and GitHub's clock when it said so."""
+
+    id: int
+    slug: str
+    html_url: str
+    permissions: dict[str, str]
+    events: tuple[str, ...]
+    said_at: datetime | None
+
+    @classmethod
+    def from_json(cls, data: Json, said_at: datetime | None) -> AppRegistration:
+        """Raises ``ValueError`` and ``KeyError``."""
+        permissions = data.get("permissions") or {}
+        return cls(
+            id=_int(data, "id"),
+            slug=_text(data, "slug"),
+            html_url=_text(data, "html_url"),
+            permissions={str(name): str(level) for name, level in permissions.items()},
+            events=tuple(str(name) for name in data.get("events") or ()),
+            said_at=said_at,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HookConfig:
+    """Where GitHub sends deliveries; the secret itself is never told."""
+
+    url: str
+    content_type: str
+    has_secret: bool
+    insecure_ssl: bool
+
+    @classmethod
+    def from_json(cls, data: Json) -> HookConfig:
+        return cls(
+            url=str(data.get("url") or ""),
+            content_type=str(data.get("content_type") or ""),
+            has_secret=bool(data.get("secret")),
+            insecure_ssl=str(data.get("insecure_ssl", "0")) == "1",
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class HookDelivery:
     """One attempt of GitHub to deliver one event to our webhook.
 

@@ -325,7 +325,11 @@ def _governance(settings: Settings) -> Iterator[Finding]:
             "unsigned-dev lets whoever writes the database change the rules",
             'set it to "signed" and run `coven-github identity generate`',
         )
-    if governance.active and is_volatile(settings.workspace_root):
+    if (
+        governance.active
+        and settings.worker.workspace_root
+        and is_volatile(settings.workspace_root)
+    ):
         yield error(
             "worker.workspace_root",
             f"{settings.workspace_root} is where the shipped rules R001 and R002 refuse writes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coven.settings.checks import check_settings
@@ -42,6 +42,10 @@ class Diagnosis:
         if self.unreadable:
             return EXIT_UNREADABLE
         return EXIT_ERRORS if self.errors else EXIT_HEALTHY
+
+    def with_more(self, findings: Sequence[Finding]) -> Diagnosis:
+        """This one with what was found out later."""
+        return replace(self, findings=tuple(_sorted([*self.findings, *findings])))
 
 
 def diagnose(loaded: Loaded, machine: Machine | None) -> Diagnosis:

@@ -14,6 +14,7 @@ from coven.embedded import find_server
 from coven.errors import ConfigurationError
 from coven.github.keys import read_app_key
 from coven.governance.wire import Seam, governed_spawn
+from coven.settings.defaults import is_volatile
 from coven.settings.findings import Finding, error, ok, warning
 from coven.settings.models import Settings
 
@@ -51,6 +52,8 @@ class Machine:
     git_version: Callable[[], str | None] = lambda: _git_version(Seam())
     broker_program: Callable[[], Path | None] = find_server
     backend_report: BackendProbe = lambda _: BackendReport()
+    in_memory: Callable[[Path], bool] = lambda path: _in_memory(path)
+    """Whether a folder is on a file system that forgets everything with the power."""
 
 
 def check_machine(settings: Settings, machine: Machine) -> list[Finding]:
@@ -59,7 +62,7 @@ def check_machine(settings: Settings, machine: Machine) -> list[Finding]:
         *_git(machine),
         *_key(settings),
         *_runtime(settings, machine),
-        *_state(settings),
+        *_state(settings, machine),
         *_broker(settings, machine),
         *_backend(settings, machine.backend_report(settings)),
     ]
@@ -122,7 +125,7 @@ def _runtime(settings: Settings, machine: Machine) -> Iterator[Finding]:
         yield ok(key, found)
 
 
-def _state(settings: Settings) -> Iterator[Finding]:
+def _state(settings: Settings, machine: Machine) -> Iterator[Finding]:
     state = settings.server.state_dir
     existing = next((p for p in (state, *state.parents) if p.exists()), Path("/"))
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
@@ -141,14 +144,53 @@ def _state(settings: Settings) -> Iterator[Finding]:
         yield warning(
             "server.state_dir", f"only {free // 2**20} MiB are free", "make room for checkouts"
         )
+    if machine.in_memory(existing) and not is_volatile(state):
+        yield warning(
+            "server.state_dir",
+            f"{existing} is a file system in memory: a restart forgets all work and memory",
+            "use a folder on a disk or a volume",
+        )
+    yield from _database_file(settings, machine)
+
+
+def _database_file(settings: Settings, machine: Machine) -> Iterator[Finding]:
+    if settings.storage.database_url is not None:
+        return
+    if settings.server.deployment == "hosted":
+        yield warning(
+            "storage.database_url",
+            "is not set: SQLite serves one machine only",
+            "use PostgreSQL for a hosted server",
+        )
     path = settings.storage.path
-    if settings.storage.database_url is None and path is not None and path.is_dir():
+    if path is None:
+        return
+    if path.is_dir():
         yield error("storage.path", f"{path} is a folder", "name a file")
+        return
+    folder = next((p for p in path.parents if p.exists()), Path("/"))
+    target = path if path.exists() else folder
+    if not os.access(target, os.W_OK):
+        yield error(
+            "storage.path", f"{target} can't be written", "give it to the user of this process"
+        )
+    elif is_volatile(path) or machine.in_memory(folder):
+        yield warning(
+            "storage.path",
+            f"{path} lies where a restart or a clean-up forgets it",
+            "use a file on a disk or a volume",
+        )
 
 
 def _broker(settings: Settings, machine: Machine) -> Iterator[Finding]:
     if settings.queue.broker_url is not None:
         return
+    if settings.server.deployment == "hosted":
+        yield warning(
+            "queue.broker_url",
+            "is not set: the embedded server serves one machine only",
+            "use a Redis-compatible server for a hosted server",
+        )
     program = machine.broker_program()
     if program is None:
         yield error(
@@ -166,6 +208,22 @@ def _split(sentence: str) -> tuple[str, str]:
     if not mark:
         problem, mark, step = sentence.rpartition(": ")
     return (problem, step) if mark else (sentence, "see docs/operations.md")
+
+
+def _in_memory(path: Path) -> bool:
+    """By the longest mount point above ``path``; False where mounts can't be listed."""
+    try:
+        text = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    here, kind = 0, ""
+    real = path.resolve()
+    for line in text.splitlines():
+        _, point, found, *_ = [*line.split(" "), "", "", ""]
+        where = Path(point.replace("\\040", " "))
+        if real.is_relative_to(where) and len(where.parts) >= here:
+            here, kind = len(where.parts), found
+    return kind in {"tmpfs", "ramfs"}
 
 
 def _git_version(seam: Seam) -> str | None:
