@@ -326,6 +326,14 @@ ODD = {
 }
 
 
+def test_whose_token_has_too_small_a_scope_is_on_record(api: Api) -> None:
+    token = api.reader(TENANT)
+    assert api.post("/memory/revoke", token, {"prefix": "repo/octo/demo"}).status_code == 403
+    events = api.get("/audit", api.admin(TENANT)).json["events"]
+    (refusal,) = (each for each in events if each["result"] == "scope_missing")
+    assert refusal["caller"] == f"token:{values.id_of(token)}"
+
+
 def test_odd_parameters_are_taken_or_refused_on_both_databases_alike(store: Store) -> None:
     api = Api(store)
     for path in ("/tasks", "/deliveries", "/audit", "/usage", "/routing"):
@@ -454,7 +462,7 @@ def test_every_answer_and_every_refusal_is_recorded(api: Api) -> None:
         ("list_tasks", "ok", TENANT, None),
         ("cancel_task", "ok", TENANT, api.tasks[TENANT]),
         ("list_tasks", "unauthorized", None, None),
-        ("cancel_task", "scope_missing", None, None),
+        ("cancel_task", "scope_missing", TENANT, None),
         ("show_task", "not_found", TENANT, None),
     ]
 

@@ -129,13 +129,6 @@ class Api:
             self._failures.failed(asked.address, digest)
             raise (_slow_down(wait) if wait else unauthorized(str(error))) from None
         self._failures.passed(digest)
-        if not caller.may(operation.scope):
-            raise Problem(
-                403,
-                "scope_missing",
-                f"this token has the scope {caller.scope}, and this needs {operation.scope}; "
-                "make one with `coven-github tokens create --scope`",
-            )
         return caller
 
     def _is_open_to(self, asked: Asked) -> bool:
@@ -150,6 +143,13 @@ class Api:
         )
 
     def _serve(self, operation: Operation, asked: Asked, caller: Caller) -> Reply:
+        if not caller.may(operation.scope):
+            raise Problem(
+                403,
+                "scope_missing",
+                f"this token has the scope {caller.scope}, and this needs {operation.scope}; "
+                "make one with `coven-github tokens create --scope`",
+            )
         query = inputs.read_query(operation.query, asked.query)
         body: BaseModel = inputs.NoBody()
         if operation.body is not None:
