@@ -34,6 +34,7 @@ from webhooks.app import create_app
 BASE = "/api/github"
 SERVICE = "service-token-0123456789abcdef"
 NARROW = "narrow-token-0123456789abcdef"
+OTHER_NARROW = "other-narrow-token-0123456789abcdef"
 REPOS = {TENANT: RepoName("octo", "demo"), OTHER: RepoName("other", "secret")}
 REPO_IDS = {TENANT: RepoId(7), OTHER: RepoId(8)}
 
@@ -44,6 +45,7 @@ class Api:
     def __init__(self, store: Store, *, seed: bool = True, **sections: Any) -> None:
         tenants = [
             {"token": NARROW, "installation_id": int(TENANT), "repos": ["Octo/Demo"]},
+            {"token": OTHER_NARROW, "installation_id": int(TENANT), "repos": ["octo/two"]},
         ]
         given: dict[str, Any] = {"api": {"service_token": SERVICE, "tenants": tenants}} | sections
         self.settings: Settings = settings(**given)

@@ -119,18 +119,14 @@ def bearer(authorization: str | None) -> str:
 
 def _configured(api: Api) -> list[tuple[str, Caller]]:
     """The tokens of the configuration: the service's may revoke memory, tenants' only read."""
-    found = [
-        (
-            digest_of(tenant.token.get_secret_value().strip()),
-            Caller(
-                f"tenant:{tenant.installation_id}",
-                InstallationId(tenant.installation_id),
-                TokenScope.READ,
-                frozenset(_repo(name) for name in tenant.repos),
-            ),
-        )
-        for tenant in api.tenants
-    ]
+    found = []
+    for tenant in api.tenants:
+        digest = digest_of(tenant.token.get_secret_value().strip())
+        repos = frozenset(_repo(name) for name in tenant.repos)
+        # One of some repositories has a name of its own: it sees what stands under its name.
+        name = f"tenant:{tenant.installation_id}" + (f":{digest[:8]}" if repos else "")
+        owner = InstallationId(tenant.installation_id)
+        found.append((digest, Caller(name, owner, TokenScope.READ, repos)))
     if api.service_token is not None:
         secret = api.service_token.get_secret_value().strip()
         found.append((digest_of(secret), Caller("service", None, TokenScope.MEMORY_WRITE)))
