@@ -291,10 +291,14 @@ def _lifetime(token: Token, response: Response, clock: Clock) -> timedelta:
     return token.expires_at - (_date(response) or clock.now())
 
 
+_DATE_CHARS = 29
+"""A date of HTTP has one length; a server or proxy that adds a second one is cut off."""
+
+
 def _date(response: Response) -> datetime | None:
     """GitHub's clock when it answered."""
     try:
-        said = parsedate_to_datetime(response.headers.get("date", ""))
+        said = parsedate_to_datetime(response.headers.get("date", "")[:_DATE_CHARS])
     except (TypeError, ValueError, IndexError):
         return None
     return said if said.tzinfo else None
