@@ -28,7 +28,8 @@ def record(grant: Grant | None, judged: Judged) -> dict[str, Any]:
                 "scope": each.scope,
                 "accepted": each.accepted,
                 "reason": each.reason.value if each.reason else None,
-                "summary": each.summary,
+                # What is in the book stands there alone, where it can be taken out.
+                "summary": each.summary if each.entry is None else None,
                 "approval": each.approval,
                 "alarm": each.alarm,
                 "detail": each.detail,
