@@ -114,11 +114,14 @@ class CheckRunContent(Content):
     """What the memory button of this run is about."""
     escalation: str | None = None
     """What the buttons to approve and deny are about."""
+    rules: str | None = None
+    """What the record of the rules says about the work, below the summary."""
 
     @property
     def whole_summary(self) -> str:
         """What stands in GitHub's summary."""
-        return with_memory(self.summary, self.memory, CHECK_SUMMARY)
+        below = "\n\n".join(part for part in (self.rules, self.memory) if part)
+        return with_memory(self.summary, below or None, CHECK_SUMMARY)
 
 
 class StatusCommentContent(Content):

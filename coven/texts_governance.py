@@ -5,13 +5,16 @@ Reasons are the operator's words and actions may come from anywhere: both are ma
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from coven.governance.refusal import Facts
-from coven.markdown import code_span, fenced, inline
+from coven.markdown import cell, code_span, fenced, inline
 from coven.texts import CheckText, Voice, Work, bullets, comment, more, paragraphs, title_line
 
 REASON_CHARS = 300
+NOTICES = 20
+"""Refusals and warnings that a Check Run lists."""
 _ACTION_BYTES = 1_000
 OPERATOR = "the operator of this App"
 
@@ -57,6 +60,11 @@ def check_refused(voice: Voice, facts: Facts) -> CheckText:
 def comment_refused(voice: Voice, work: Work, facts: Facts) -> str:
     """The same on the thread."""
     return comment(voice, work, "failed", refused_why(facts), f"**Next:** {refused_next(facts)}")
+
+
+def reply_refused(facts: Facts) -> str:
+    """The answer to a command that a rule stopped."""
+    return paragraphs(refused_why(facts), f"**Next:** {refused_next(facts)}")
 
 
 def check_escalated(
@@ -172,6 +180,75 @@ def denied_why(escalation_id: str, rule_id: str, by: str | None) -> str:
 def denied_next() -> str:
     """What can be done."""
     return "ask for it without this action, or talk to whoever denied it."
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A verdict that people should know of. All of it may come from a session."""
+
+    verdict: str
+    at: str
+    """The tool, or the place in our own code."""
+    rule_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordView:
+    """What the record says about one piece of work."""
+
+    counts: tuple[tuple[str, int], ...] = ()
+    """How often each verdict was given."""
+    notices: tuple[tuple[Notice, int], ...] = ()
+    """All but plain permissions, oldest first, and how often."""
+    incomplete: str | None = None
+    whole: bool = True
+    """Whether all of the work's rows were read."""
+    record: str | None = None
+    """Where the chain stands: an anchor."""
+
+    @property
+    def held_back(self) -> bool:
+        """Whether something that the work wanted did not happen."""
+        return any(notice.verdict in ("refuse", "escalate", "ask") for notice, _ in self.notices)
+
+
+_VERDICTS = {
+    "allow": "allowed",
+    "warn": "allowed with a warning",
+    "modify": "rewritten",
+    "approved": "approved by a person",
+    "exempt": "done to show this",
+    "escalate": "held for a person",
+    "ask": "refused",
+    "refuse": "refused",
+}
+
+
+def section(view: RecordView) -> str:
+    """The section of a completed Check Run, as Markdown."""
+    counted = [f"{number} {_VERDICTS.get(name, 'unclear')}" for name, number in view.counts]
+    least = "" if view.whole else ", and older ones"
+    lines = [f"Actions: {', '.join(counted) or 'none'}{least}."]
+    if view.incomplete:
+        lines.append(
+            "`governance_incomplete`: the session's own list of its tool calls has a fault, so "
+            f"calls may be missing here ({inline(view.incomplete, REASON_CHARS)})."
+        )
+    if view.record:
+        lines.append(f"Audit record: {code_span(view.record)}")
+    rows = [
+        f"| {_VERDICTS.get(notice.verdict, 'unclear')}{f' ({times} times)' if times > 1 else ''} "
+        f"| {cell(notice.at, 60)} | {cell(notice.rule_id, 80)} "
+        f"| {cell(notice.reason, REASON_CHARS)} |"
+        for notice, times in view.notices[:NOTICES]
+    ]
+    table = None
+    if rows:
+        table = "\n".join(["| verdict | at | rule | reason |", "| --- | --- | --- | --- |", *rows])
+    left = len(view.notices) - NOTICES
+    rest = f"And {left} more in the audit record." if left > 0 else None
+    return paragraphs("### Governance", "\n".join(f"- {line}" for line in lines), table, rest)
 
 
 def _record(facts: Facts) -> str:

@@ -9,6 +9,7 @@ from coven.errors import CovenError, LeaseLost
 from coven.github.models import Permission
 from coven.github.roles import Role
 from coven.governance.context import acting
+from coven.governance.refusal import ActionRefused
 from coven.publication import ReplyContent, reply_subject
 from coven.services import Services
 from coven.settings.models import Familiar
@@ -17,13 +18,14 @@ from coven.store.attempts import AttemptEnd
 from coven.store.tasks import Ending, Task
 from coven.surfacing import Surfacing, voice_of
 from coven.texts import Voice
+from coven.texts_governance import reply_refused
 from coven.tracing import within
 from coven.trust import scope_of
 from coven.values import SurfaceKind, TaskId, TaskState, TrustScope
 from coven.verbs import HELP, VERBS, nearest
 from worker import conversation, memory_commands, settle
 from worker.claim import claim
-from worker.governance import acting_for
+from worker.governance import OUTCOME, acting_for
 from worker.recheck import permission_of
 
 _log = structlog.get_logger(__name__)
@@ -51,6 +53,8 @@ def run_control(services: Services, task_id: TaskId, worker: str) -> None:
                 _answer(services, task, familiar)
         except LeaseLost:
             _log.warning("lease_lost")
+        except ActionRefused as error:
+            _ruled(services, task, familiar, error)
         except CovenError as error:
             _log.warning("control_failed", why=services.redactor.text(str(error)))
             _again(services, task, familiar, error.public, error.retry_after)
@@ -82,18 +86,7 @@ def _answer(services: Services, task: Task, familiar: Familiar | None) -> None:
         body = conversation.stopped_text(voice, stopped) if stopped else None
     else:
         body = _reply(services, task, voice)
-    wanted = []
-    if task.comment_id is not None and body is not None:
-        content = ReplyContent.model_validate(
-            {
-                "thread": task.thread,
-                "familiar_id": familiar.id,
-                "comment_id": task.comment_id,
-                "comment_kind": task.comment_kind or "issue_comment",
-                "body": body,
-            }
-        )
-        wanted.append(Surfacing(SurfaceKind.REPLY, reply_subject(task.comment_id), content))
+    wanted = [] if body is None else _replying(task, familiar, body)
     # Unknown words, and commands that could not be taken, are answered and not done.
     good = body is not None and task.verb in VERBS and not task.payload.get("reply_body")
     _end(services, task, TaskState.COMPLETED, "answered", wanted, good=good)
@@ -132,6 +125,31 @@ def _may_ask(services: Services, task: Task, enough: tuple[TrustScope, ...]) -> 
     private = client.repository().private
     collaborator = not private and client.is_collaborator(task.actor_login or "")
     return scope_of(permission, collaborator=collaborator, private=private) in enough
+
+
+def _replying(task: Task, familiar: Familiar, body: str) -> list[Surfacing]:
+    """The answer to a comment; nothing for what was no comment."""
+    if task.comment_id is None:
+        return []
+    content = ReplyContent.model_validate(
+        {
+            "thread": task.thread,
+            "familiar_id": familiar.id,
+            "comment_id": task.comment_id,
+            "comment_kind": task.comment_kind or "issue_comment",
+            "body": body,
+        }
+    )
+    return [Surfacing(SurfaceKind.REPLY, reply_subject(task.comment_id), content)]
+
+
+def _ruled(services: Services, task: Task, familiar: Familiar | None, error: ActionRefused) -> None:
+    """A rule said no. Asking again gives the same answer, so it is said and the task ends."""
+    wanted = [] if familiar is None else _replying(task, familiar, reply_refused(error.facts))
+    try:
+        _end(services, task, TaskState.FAILED, OUTCOME, wanted)
+    except LeaseLost:
+        _log.warning("lease_lost")
 
 
 def _end(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from coven import memory_shown
+from coven import governance_shown, memory_shown
 from coven.errors import LeaseLost
 from coven.metrics import ATTEMPTS
 from coven.publication import CommentState
@@ -71,6 +71,7 @@ def finish_in(
     close(services, tx, task, now, attempt)
     if ended.lane is not Lane.CONTROL:
         wanted = memory_shown.completed(services.settings, tx, ended, wanted)
+        wanted = governance_shown.completed(services.settings, tx, ended, wanted)
     show.desire_all(tx, ended, [*wanted, *reactions.final(tx, ended, good=good)], now)
     return ended
 
@@ -112,6 +113,7 @@ def end_idle(
         why=why,
         next_step=next_step,
     )
+    wanted = governance_shown.completed(services.settings, tx, ended, wanted)
     show.desire_all(tx, ended, [*wanted, *reactions.final(tx, ended)], now)
     return ended
 
@@ -226,6 +228,7 @@ def wait(
         close(services, tx, task, now, attempt)
         if memory is not None:
             note_report(services, tx, waiting, memory)
+        wanted = governance_shown.completed(services.settings, tx, waiting, wanted)
         show.desire_all(tx, waiting, wanted, now)
     services.bell.publish(task.id)
     return waiting

@@ -310,6 +310,8 @@ class Governance(Section):
     """Folder of the operator's and the service's keys; ``<state_dir>/keys`` when absent."""
     four_eyes: bool = False
     """Whoever gave the command can't approve what it escalates to."""
+    strict_conclusion: bool = False
+    """A session that was refused something ends ``neutral`` instead of ``success``."""
     model_hosts: tuple[str, ...] = ()
     """Hosts of the model's API, for rules that name ``${model_hosts}``."""
     default_network_request: Literal["allow", "refuse"] = "allow"

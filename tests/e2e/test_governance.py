@@ -109,6 +109,9 @@ def test_a_review_goes_on_under_all_shipped_rules(repo: Repo) -> None:
     pull = repo.pull({"things/pack.py": BAD_CODE})
     run = repo.completed(pull["head"]["sha"])
     assert "governance" not in run["output"]["title"].lower()
+    section = run["output"]["summary"].partition("### Governance")[2]
+    assert re.search(r"Actions: \d+ allowed", section)
+    assert re.search(r"Audit record: `\d+:[0-9a-f]{16}`", section)
     repo.product.settle()
     task = task_of(repo)
     assert (task.state, task.attempts_used) == (TaskState.COMPLETED, 1)

@@ -304,3 +304,21 @@ def test_without_rules_there_is_nothing_to_decide(desk: Floor) -> None:
     off = replace(desk.services, rules=None)
     done = decide_escalation(off, TENANT, escalation_id, True, Decider("mona", 1))
     assert done.refused is Refusal.UNKNOWN
+
+
+def test_a_command_that_a_rule_stops_is_answered_and_not_tried_again(
+    desk: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.office.admin.add("X5", "custom", '{"kind":"look-up"}', "refuse", "nobody looks")
+
+    def look_up(*_: object, **__: object) -> None:
+        desk.office.gate.check(Custom("look-up", {}), "github.request")
+
+    _, waiting = desk.held()
+    monkeypatch.setattr(desk.people, "for_repo", look_up)
+    asked = look(desk.store, desk.say("approve", waiting))
+    assert (asked.state, asked.outcome) == (TaskState.FAILED, "governance_refused")
+    assert asked.attempts_used == 1
+    assert "`X5`" in desk.reply(asked.id)
+    assert "nobody looks" in desk.reply(asked.id)
+    assert desk.status(waiting) is Status.PENDING
