@@ -34,15 +34,16 @@ def columns(title: str, values: Sequence[tuple[str, float]], unit: str) -> Marku
         )
     for index, (label, value) in enumerate(values):
         height = (floor - _TOP) * value / top if top else 0
-        x = _LEFT + index * step
+        width = min(step * 0.76, 56)
+        x = _LEFT + index * step + (step - width) / 2
         parts.append(
             Markup(
                 '<rect class="bar" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5">'
                 "<title>{}: {} {}</title></rect>"
             ).format(
-                x + step * 0.12,
+                x,
                 floor - height,
-                step * 0.76,
+                width,
                 height,
                 _seen(label),
                 _short(value),
@@ -52,7 +53,7 @@ def columns(title: str, values: Sequence[tuple[str, float]], unit: str) -> Marku
         if index % every == 0:
             parts.append(
                 Markup('<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
-                    x + step / 2, HEIGHT - 8, _seen(label)[:12]
+                    x + width / 2, HEIGHT - 8, _seen(label)[:12]
                 )
             )
     return Markup("").join([*parts, Markup("</svg>")])

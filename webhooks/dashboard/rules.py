@@ -21,7 +21,7 @@ PROVEN_ROWS = 200
 """So many rows of the record are proven while the page is made; the command proves all."""
 OLD = 30
 MAX_ACTION = 8_000
-EXAMPLE = '{"kind": "process_spawn", "argv": ["git", "push", "--force"]}'
+EXAMPLE = '{"kind": "bash", "command": "git push --force origin main"}'
 _OVER = (Status.APPROVED, Status.DENIED, Status.EXPIRED, Status.CANCELLED, Status.CONSUMED)
 
 
