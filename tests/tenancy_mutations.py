@@ -15,7 +15,7 @@ class Mutation(NamedTuple):
     new: str
 
 
-DEPENDENTS = {"plans": ("policy",), "repo_file": ("policy",)}
+DEPENDENTS = {"plans": ("policy",)}
 """Modules that have taken names over from the changed one."""
 
 MUTATIONS = (
@@ -222,25 +222,10 @@ MUTATIONS = (
     Mutation("one session more per repository", "policy", "if count >= most]", "if count > most]"),
     # lanes and familiars
     Mutation(
-        "the repository's file switches on",
-        "policy",
-        "and value and not repo_file.allows(lane)",
-        "and not repo_file.allows(lane) or repo_file is not None and (value := True) and False",
-    ),
-    Mutation(
-        "the repository's file switches nothing off",
-        "policy",
-        'value, source = False, "repo_file"',
-        'source = "repo_file"',
-    ),
-    Mutation(
-        "the repository's file adds familiars",
-        "policy",
-        "tuple(name for name in familiars if name in repo_file.familiars)",
-        "repo_file.familiars",
-    ),
-    Mutation(
-        "the repository's file drops no familiar", "policy", 'who = Said(kept, "repo_file")', "pass"
+        "the repository's file drops no familiar",
+        "repo_file",
+        "return self.familiars is None or familiar_id in self.familiars",
+        "return True",
     ),
     Mutation(
         "enabled = false is not heard", "repo_file", "return self.enabled and bool", "return bool"

@@ -36,7 +36,7 @@ def declined(asked: RepoFile, task: Task) -> Decline | None:
             f"`{PATH}` on the default branch switches this off ({lane}).",
             f"Change `{PATH}` on the default branch if it should start here.",
         )
-    if asked.familiars is not None and task.familiar_id not in asked.familiars:
+    if not asked.wants(task.familiar_id):
         return Decline(
             "familiar_not_wanted",
             f"`{PATH}` on the default branch names other familiars for this repository.",

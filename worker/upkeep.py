@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from coven import memory_shown
 from coven.errors import LeaseLost, StoreUnavailable
 from coven.metrics import REAPED, UPKEEP
 from coven.services import Services
@@ -255,13 +256,15 @@ def retain(services: Services) -> None:
 
 
 def retain_memory(services: Services) -> None:
-    """End entries whose time is over; forget activity and ended texts after theirs."""
+    """End and show what is too old; forget activity and ended texts after their time."""
     now, days = services.clock.now(), services.settings.memory.retention_days
     counts: Counter[str] = Counter()
     more = True
     while more:
         with services.store.write("retention.memory") as tx:
-            step = {"expired": book_sweeps.expire(tx, now)}
+            ended = book_sweeps.expire(tx, now)
+            memory_shown.refresh(services.settings, tx, ended, now)
+            step = {"expired": len(ended)}
             if days is not None:
                 step |= book_sweeps.drop(tx, now - timedelta(days=days))
         counts.update(step)

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -26,11 +26,12 @@ from coven.memory.book import (
     Refusal,
     Revocation,
     Revoked,
+    Source,
     parse_id,
     shown,
 )
 from coven.settings.loader import load_settings
-from coven.store import book
+from coven.store import book, book_sharing
 from coven.store.book import Filters
 from coven.store.engine import Tx
 from coven.values import InstallationId, RepoId, RepoName
@@ -48,6 +49,8 @@ WhyOption = Annotated[str | None, typer.Option(help="Why, for the log.")]
 _NEXT = {
     Refusal.UNKNOWN: "there is no such thing in memory; see `coven-github memory list`",
     Refusal.NOT_PENDING: "it does not wait for an answer; see `coven-github memory show {it}`",
+    Refusal.NOT_APPROVED: "it is not in use; see `coven-github memory show {it}`",
+    Refusal.NOT_SHARED: "nothing is shared from there; see `coven-github memory list`",
     Refusal.TEXT_CHANGED: "another text stands there now; see `coven-github memory show {it}`",
     Refusal.REVOKED_KEY: "the place is revoked; `coven-github memory lift` opens it again",
     Refusal.EXPIRED: "it is too old; the next run may propose it again",
@@ -178,6 +181,41 @@ app.command("deny", help="The same as reject.")(reject)
 
 
 @app.command()
+def share(
+    entry_id: EntryArgument, config: ConfigOption = None, as_json: JsonOption = False
+) -> None:
+    """Give an approved text to runs in all repositories of its installation, public ones too."""
+    settings, now = load_settings(config), SystemClock().now()
+    days = settings.memory.retention_days
+    with opened_store(config) as store, store.write("cli.memory") as tx:
+        entry = _one(tx, entry_id)
+        done = book_sharing.share(
+            entry.installation_id,
+            tx,
+            entry.id,
+            _operator(),
+            entry.text_hash,
+            Source.COMMAND,
+            now,
+            keep=timedelta(days=days) if days is not None else None,
+        )
+    _answer(entry_id, done, "is what all repositories share", as_json)
+
+
+@app.command()
+def unshare(
+    entry_id: EntryArgument, config: ConfigOption = None, as_json: JsonOption = False
+) -> None:
+    """Revoke a shared text, by its id or by the id of the entry that was shared."""
+    now = SystemClock().now()
+    with opened_store(config) as store, store.write("cli.memory") as tx:
+        tenant = _one(tx, entry_id).installation_id
+        done = book_sharing.unshare(tenant, tx, _one(tx, entry_id).id, _operator(), now)
+        _ended(tx, tenant, done, config, now)
+    _tell(entry_id, done, "is shared no longer", as_json)
+
+
+@app.command()
 def revoke(
     target: TargetArgument,
     installation: InstallationOption = None,
@@ -251,9 +289,15 @@ def _revoked(
 ) -> Revoked:
     now = SystemClock().now()
     done = book.revoke(tenant, tx, target, _operator(), now, why=why)
+    _ended(tx, tenant, done, config, now)
+    return done
+
+
+def _ended(
+    tx: Tx, tenant: InstallationId, done: Revoked, config: Path | None, now: datetime
+) -> None:
     ended = [entry for each in done.entries if (entry := book.entry(tenant, tx, each)) is not None]
     memory_shown.refresh(load_settings(config), tx, ended, now)
-    return done
 
 
 def _decide(entry_id: str, approve: bool, config: Path | None, as_json: bool) -> None:

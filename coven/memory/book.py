@@ -65,6 +65,7 @@ class Act(StrEnum):
     EXPIRED = "expired"
     REPLACED = "replaced"
     REDACTED = "redacted"
+    SHARED = "shared"
 
 
 class Refusal(StrEnum):
@@ -73,6 +74,9 @@ class Refusal(StrEnum):
     UNKNOWN = "unknown"
     """No such entry, or not of this installation or repository."""
     NOT_PENDING = "not_pending"
+    NOT_APPROVED = "not_approved"
+    """Only what is in use can be shared."""
+    NOT_SHARED = "not_shared"
     TEXT_CHANGED = "text_changed"
     """The text that was shown is not the one that stands at this place now."""
     OWN_CHANGE = "own_change"

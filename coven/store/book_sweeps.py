@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import delete, select, update
 
-from coven.memory.book import Act, EntryState
+from coven.memory.book import Act, Entry, EntryState
 from coven.store.book_rows import ENTRY_FIELDS, e, entry_of, note
 from coven.store.engine import Tx
 from coven.store.tables_memory import memory_activity, memory_entries
@@ -15,8 +15,8 @@ _OPEN = (EntryState.PENDING, EntryState.APPROVED)
 _ENDED = (EntryState.REJECTED, EntryState.REVOKED, EntryState.EXPIRED)
 
 
-def expire(tx: Tx, now: datetime, limit: int = 500) -> int:
-    """End entries whose time is over, oldest first; how many. Revocations never end."""
+def expire(tx: Tx, now: datetime, limit: int = 100) -> list[Entry]:
+    """End entries whose time is over, oldest first; which. Revocations never end."""
     due = select(e.seq).where(e.state.in_(_OPEN), e.expires_at <= now).order_by(e.seq).limit(limit)
     rows = tx.execute(
         update(memory_entries)
@@ -24,7 +24,8 @@ def expire(tx: Tx, now: datetime, limit: int = 500) -> int:
         .values(state=EntryState.EXPIRED, updated_at=now)
         .returning(*ENTRY_FIELDS)
     ).all()
-    for entry in map(entry_of, rows):
+    ended = [entry_of(row) for row in rows]
+    for entry in ended:
         note(
             entry.installation_id,
             tx,
@@ -35,7 +36,7 @@ def expire(tx: Tx, now: datetime, limit: int = 500) -> int:
             target=entry.key,
             entry=entry,
         )
-    return len(rows)
+    return ended
 
 
 def drop(tx: Tx, before: datetime, limit: int = 5_000) -> dict[str, int]:

@@ -1,8 +1,9 @@
-"""What one installation, or one of its repositories, may do, and who said so. Pure.
+"""What one installation may use, and who said so. Pure.
 
 Explicit limits win field by field: the installation's own block, else the tier of an entitled
 plan, else ``[limits]``. A plan that is no entitlement leaves the smallest tier, never "no limits".
-A repository's own file only narrows: it switches lanes off and drops familiars.
+Which lanes and familiars serve a repository says ``Settings.scope_for``, narrowed by its own file
+(:mod:`coven.tenancy.repo_file`).
 """
 
 from __future__ import annotations
@@ -13,11 +14,9 @@ from typing import Any, Literal
 
 from coven.settings.models import Settings
 from coven.tenancy.plans import STARTER, Plan, entitled, settled, tier_of
-from coven.tenancy.repo_file import RepoFile
-from coven.values import InstallationId, RepoId, RepoName
+from coven.values import InstallationId
 
-Source = Literal["default", "limits", "installation", "repository", "plan", "repo_file"]
-LANES = ("assignment", "labels", "commands", "reviews")
+Source = Literal["default", "limits", "installation", "plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +57,6 @@ class Over:
     limit: Literal["max_tasks_per_day", "max_minutes_per_month"]
     allowed: int
     resets_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What serves one repository, each value with its source."""
-
-    familiars: Said
-    lanes: dict[str, Said]
-    limits: dict[str, Said]
-    refusal: str | None
 
 
 def limits_of(
@@ -171,40 +160,3 @@ def next_month(now: datetime) -> datetime:
 
 def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
-
-
-def resolve(
-    settings: Settings,
-    installation: InstallationId,
-    repo: RepoName,
-    repo_id: RepoId,
-    *,
-    state: str | None,
-    plan: Plan | None,
-    repo_file: RepoFile | None,
-    now: datetime,
-) -> Policy:
-    """The effective policy of a repository, every value with the layer that decided it."""
-    scope = settings.scope_for(installation, repo, repo_id)
-    block = settings.installation(installation)
-    lanes: dict[str, Said] = {}
-    for lane in LANES:
-        value = getattr(scope.triggers, lane)
-        source: Source = "default"
-        if block is not None:
-            source = "installation" if getattr(block.triggers, lane) == value else "repository"
-        if repo_file is not None and value and not repo_file.allows(lane):
-            value, source = False, "repo_file"
-        lanes[lane] = Said(value, source)
-    familiars = tuple(familiar.id for familiar in scope.familiars)
-    who = Said(familiars, "installation" if scope.listed else "default")
-    if repo_file is not None and repo_file.familiars is not None:
-        kept = tuple(name for name in familiars if name in repo_file.familiars)
-        if kept != familiars:
-            who = Said(kept, "repo_file")
-    return Policy(
-        familiars=who,
-        lanes=lanes,
-        limits=limits_of(settings, installation, plan, now),
-        refusal=refusal_of(settings, installation, state, plan, now),
-    )

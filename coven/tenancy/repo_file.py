@@ -49,6 +49,10 @@ class RepoFile(BaseModel):
         """Whether the repository leaves a lane on."""
         return self.enabled and bool(getattr(self.lanes, lane))
 
+    def wants(self, familiar_id: str) -> bool:
+        """Whether the repository lets a familiar serve it."""
+        return self.familiars is None or familiar_id in self.familiars
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from werkzeug.test import TestResponse
 
+from coven.api_tokens import TokenScope
 from coven.store import tasks
 from coven.store.engine import Store
 from coven.values import InstallationId, TaskState
@@ -53,6 +54,7 @@ def ask(api: Api, operation: Operation, token: str | None, about: InstallationId
         "revoke_memory": {"repo": str(REPOS[about]), "key": entry.key},
         "approve_memory": {"text_hash": entry.text_hash},
         "deny_memory": {"text_hash": entry.text_hash},
+        "share_memory": {"text_hash": entry.text_hash},
     }
     return api.post(path, token, bodies.get(operation.name, {}))
 
@@ -67,6 +69,7 @@ def unknown(api: Api, operation: Operation, token: str) -> TestResponse:
         "revoke_memory": {"repo": "no/body", "key": "repo/no/body/conventions/tests"},
         "approve_memory": {"text_hash": "0" * 64},
         "deny_memory": {"text_hash": "0" * 64},
+        "share_memory": {"text_hash": "0" * 64},
     }
     return api.post(path, token, bodies.get(operation.name, {}))
 
@@ -100,7 +103,7 @@ def test_a_tenant_cannot_name_another_installation(shared: Api, name: str) -> No
     if "installation_id" not in operation.query.model_fields:
         return  # asks nothing of an installation, or names it in the body
     given, token = f"{path}?installation_id={OTHER}", shared.admin(TENANT)
-    decides = operation.name in {"approve_memory", "deny_memory"}
+    decides = operation.name in {"approve_memory", "deny_memory", "share_memory"}
     body = {"text_hash": "0" * 64} if decides else {}
     if operation.method == "GET":
         answer = shared.get(given, token)
@@ -227,3 +230,20 @@ def test_revoking_takes_whole_segments_and_shows_in_the_export(api: Api) -> None
     states = {line["summary"]: line["state"] for line in map(json.loads, lines)}
     assert states == {f"Text of {TENANT}": "revoked", "Stays": "pending"}
     assert json.loads(lines[0])["decisions"][-1]["act"] == "revoked"
+
+
+def test_sharing_is_for_the_whole_installation_and_for_the_text_that_was_shown(api: Api) -> None:
+    entry = api.entries[TENANT]
+    path, body = f"/memory/{entry.id}/share", {"text_hash": entry.text_hash}
+    ready = api.post(f"/memory/{entry.id}/approve", api.admin(), body)
+    assert ready.status_code == 200
+    assert api.post(path, api.tokens[TENANT][TokenScope.MEMORY_WRITE], body).status_code == 403
+    assert api.post(path, api.admin(), {"text_hash": "0" * 64}).json["error"] == "text_changed"
+    answer = api.post(path, api.admin(), body)
+    assert answer.json["state"] == "approved"
+    listed = api.get("/memory?scope=tenant_shared", api.admin()).json["memory"]
+    assert [each["id"] for each in listed] == [answer.json["id"]]
+    ended = api.post(f"/memory/{entry.id}/unshare", api.admin(), {})
+    assert ended.json["entries"] == [answer.json["id"]]
+    again = api.post(f"/memory/{entry.id}/unshare", api.admin(), {})
+    assert (again.status_code, again.json["error"]) == (409, "not_shared")

@@ -91,6 +91,40 @@ def test_revoke_lift_and_redact(run: Run, sqlite_store: Store) -> None:
     assert "Round" not in run("export", "--installation", str(TENANT))[1]
 
 
+def test_what_is_shared_reaches_every_repository_until_it_is_not(
+    run: Run, sqlite_store: Store
+) -> None:
+    put(sqlite_store)
+    mine = pending(sqlite_store, "conv/x", "Round up.", keep=None)
+    assert run("approve", mine.id)[0] == 0
+    waits = pending(sqlite_store, "conv/y", "Round down.", keep=None)
+    elsewhere = RepoId(99)
+
+    def known() -> list[str]:
+        with sqlite_store.read() as tx:
+            return [each.key for each in book.usable(TENANT, tx, elsewhere, NOW, shared=True)]
+
+    assert run("share", waits.id)[0] == exits.FAILED  # nobody has approved it
+    assert run("unshare", mine.id)[0] == exits.FAILED  # it is not shared
+    assert known() == []
+    code, out, _ = run("share", mine.id)
+    assert (code, out.endswith(" is what all repositories share: Round up.\n")) == (0, True)
+    assert run("share", mine.id)[1] == out  # once more changes nothing
+    assert known() == [f"tenant/{TENANT}/conv/x"]
+    shared_id = out.split()[0]
+    log = run("show", shared_id)[1]
+    assert f"from {mine.id}" in log
+    assert "operator:opal" in log
+    assert f"as {shared_id}" in run("show", mine.id)[1]
+    code, out, _ = run("unshare", mine.id)
+    assert (code, shared_id in out) == (0, True)
+    assert known() == []
+    assert again(sqlite_store, mine).state is EntryState.APPROVED  # the repository keeps its own
+    assert run("share", mine.id)[0] == exits.FAILED  # its place was revoked
+    assert run("lift", f"tenant/{TENANT}/conv/x")[0] == 0
+    assert run("share", mine.id)[0] == 0
+
+
 def test_what_several_installations_know_must_be_told_apart(run: Run, sqlite_store: Store) -> None:
     put(sqlite_store)
     put(sqlite_store, installation_id=OTHER, repo_id=RepoId(8))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from sqlalchemy import update
 
 from coven import memory_shown
 from coven.bell import SilentBell
@@ -34,6 +35,7 @@ from coven.settings.models import Settings
 from coven.store import book, surfaces
 from coven.store.attempts import AttemptEnd
 from coven.store.engine import Store
+from coven.store.tables_memory import memory_entries
 from coven.store.tasks import Ending, Task
 from coven.surfacing import Surfacing
 from coven.values import Conclusion, Lane, RepoName, SurfaceKind, TaskId, TaskState, TrustScope
@@ -41,6 +43,7 @@ from tests.ledger import NOW, OTHER, REPO_ID, TENANT, look, put, take
 from worker import settle
 from worker.control import run_control
 from worker.memory_commands import CLICK
+from worker.upkeep import retain_memory
 
 REPO = RepoName("octo", "demo")
 TOKEN = "ghp_" + "a1B2" * 9
@@ -672,6 +675,19 @@ def test_one_proposal_gets_a_button_and_both_answers_on_every_surface(desk: Desk
         assert f"`@cody approve {entry.id}`" in shown
         assert f"`@cody deny {entry.id}`" in shown
         assert f"/ops/tasks/{task.id}/memory" in shown
+
+
+def test_a_proposal_whose_time_is_over_loses_its_button(desk: Desk) -> None:
+    task, (entry,) = desk.review((TEXT, "tax/tables"))
+    with desk.store.write() as tx:
+        ends = update(memory_entries).values(expires_at=desk.clock.now())
+        tx.execute(ends.where(memory_entries.c.id == entry.id))
+    retain_memory(desk.services)
+    check, comment = desk.shown(task)
+    assert check.actions == (FIX_BUTTON,)
+    assert check.proposal is None
+    for shown in (check.memory, comment.memory):
+        assert f"approve {entry.id}" not in (shown or "")
 
 
 def test_several_proposals_get_no_button(desk: Desk) -> None:

@@ -325,7 +325,7 @@ class Story:
         return found.supplied
 
     def _expire(self, said: Case) -> int:
-        return book_sweeps.expire(self._tx, _when(said))
+        return len(book_sweeps.expire(self._tx, _when(said)))
 
     def _drop(self, said: Case) -> int:
         return sum(book_sweeps.drop(self._tx, _when(said)).values())

@@ -19,11 +19,12 @@ from coven.memory.book import (
     Person,
     Refusal,
     Revoked,
+    Source,
     parse_id,
 )
 from coven.memory.keys import KeyPrefix
 from coven.services import Services
-from coven.store import book
+from coven.store import book, book_sharing
 from coven.values import InstallationId, RepoId, RepoName, TaskId
 from webhooks.api import inputs, items
 from webhooks.api.context import Call, Lines, Outcome
@@ -38,6 +39,7 @@ from webhooks.api.memory_shapes import (
     MemoryQuery,
     RevokeAnswer,
     RevokeBody,
+    UnshareBody,
     decision_item,
     export_line,
     memory_item,
@@ -144,6 +146,40 @@ def deny_memory(call: Call[Any, DecideBody]) -> Outcome:
     return _decide(call, approve=False)
 
 
+def share_memory(call: Call[Any, DecideBody]) -> Outcome:
+    """Give an approved text to runs in all repositories of the installation, public ones too."""
+    tenant, services = call.one_installation(), call.services
+    found, days = _entry(call, tenant), services.settings.memory.retention_days
+    done = book_sharing.share(
+        tenant,
+        call.tx,
+        found.id,
+        _person(call),
+        call.body.text_hash,
+        Source.API,
+        services.clock.now(),
+        keep=timedelta(days=days) if days is not None else None,
+    )
+    _raise_if(done, "text_hash")
+    assert done.entry is not None
+    said = DecideAnswer(id=done.entry.id, state=done.entry.state, fresh=done.fresh)
+    return Outcome(said, rows=1, target=done.entry.id)
+
+
+def unshare_memory(call: Call[Any, UnshareBody]) -> Outcome:
+    """Revoke a shared text, by its id or by the id of the entry that was shared."""
+    tenant, now = call.one_installation(), call.services.clock.now()
+    found = _entry(call, tenant)
+    done = book_sharing.unshare(tenant, call.tx, found.id, _person(call), now)
+    _raise_if(done, "entry_id")
+    _show_anew(call, *(book.entry(tenant, call.tx, each) for each in done.entries))
+    return Outcome(
+        RevokeAnswer(revoked=str(done.target), entries=list(done.entries), fresh=done.fresh),
+        rows=len(done.entries),
+        target=done.target,
+    )
+
+
 def _decide(call: Call[Any, DecideBody], *, approve: bool) -> Outcome:
     tenant = call.one_installation()
     found = _entry(call, tenant)
@@ -247,6 +283,8 @@ def _raise_if(done: Decided | Revoked, field: str) -> None:
 
 
 _WHY = {
+    Refusal.NOT_APPROVED: "only what is approved and in use can be shared; look at its state",
+    Refusal.NOT_SHARED: "nothing is shared from there; list memory with scope=tenant_shared",
     Refusal.NOT_PENDING: "it was decided before; look at its state",
     Refusal.TEXT_CHANGED: "the text is not the one with this hash; read it again, then decide",
     Refusal.OWN_CHANGE: "the author of a change can't approve what it taught; ask somebody else",

@@ -48,6 +48,10 @@ class DecideBody(inputs.Body):
     text_hash: Hash = Field(description="`textHash` of the entry as it was shown.")
 
 
+class UnshareBody(inputs.Body):
+    installation_id: inputs.BodyId | None = None
+
+
 def _either(given: str, other: str) -> dict[str, Any]:
     kinds = {given: {"type": "string"}, other: {"type": "null"}}
     return {"required": [given], "properties": kinds}

@@ -234,6 +234,30 @@ _MEMORY: tuple[Operation, ...] = (
         body=memory_shapes.DecideBody,
         problems=(404, 409),
     ),
+    Operation(
+        method="POST",
+        path="/memory/{entry_id}/share",
+        name="share_memory",
+        group="Memory",
+        handler=memory.share_memory,
+        query=inputs.Scoped,
+        answer=memory_shapes.DecideAnswer,
+        scope=TokenScope.ADMIN,
+        body=memory_shapes.DecideBody,
+        problems=(404, 409),
+    ),
+    Operation(
+        method="POST",
+        path="/memory/{entry_id}/unshare",
+        name="unshare_memory",
+        group="Memory",
+        handler=memory.unshare_memory,
+        query=inputs.Scoped,
+        answer=memory_shapes.RevokeAnswer,
+        scope=TokenScope.ADMIN,
+        body=memory_shapes.UnshareBody,
+        problems=(404, 409),
+    ),
 )
 
 OPERATIONS: tuple[Operation, ...] = (*_TASKS_AND_RECORDS, *_MEMORY)
