@@ -37,7 +37,7 @@ def build_services(settings: Settings, environ: Mapping[str, str] | None = None)
     seam = Seam(slot, faults) if settings.governance.active else Seam(faults=faults)
     clock = SystemClock()
     store = open_store(settings.database_url, faults)
-    migrate.require_current(store)
+    migrate.require_usable(store)
     meter = Meter()
     github = GitHub(settings, clock, seam, meter)
     secrets = [*secrets_of(settings)]

@@ -297,7 +297,7 @@ def _store(online: Online) -> Iterator[Finding]:
         return
     store = open_store(online.settings.database_url)
     try:
-        migrate.require_current(store)
+        migrate.require_usable(store)
         store.check_writable()
     finally:
         store.close()

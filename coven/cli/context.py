@@ -34,11 +34,17 @@ def opened_store(config: Path | None) -> Iterator[Store]:
 
     Raises ``InvalidConfiguration``, ``ConfigurationError`` and ``StoreUnavailable``.
     """
-    settings = load_settings(config)
+    with stored(load_settings(config)) as store:
+        migrate.require_usable(store)
+        yield store
+
+
+@contextmanager
+def stored(settings: Settings) -> Iterator[Store]:
+    """The database that is there, whatever its schema."""
     _require_file(settings)
     store = open_store(settings.database_url)
     try:
-        migrate.require_current(store)
         yield store
     finally:
         store.close()

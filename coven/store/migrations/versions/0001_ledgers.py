@@ -8,6 +8,7 @@ from coven.store.tables import UtcDateTime
 
 revision = "0001"
 down_revision = None
+kind = "pre"
 branch_labels = None
 depends_on = None
 

@@ -7,6 +7,7 @@ from coven.store.tables import UtcDateTime
 
 revision = "0002"
 down_revision = "0001"
+kind = "pre"
 branch_labels = None
 depends_on = None
 

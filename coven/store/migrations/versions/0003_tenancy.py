@@ -8,6 +8,7 @@ from coven.store.tables import UtcDateTime
 
 revision = "0003"
 down_revision = "0002"
+kind = "pre"
 branch_labels = None
 depends_on = None
 

@@ -9,6 +9,7 @@ from coven.store.tables_governance import create_triggers, governance_rules
 
 revision = "0004"
 down_revision = "0003"
+kind = "pre"
 branch_labels = None
 depends_on = None
 

@@ -7,6 +7,7 @@ from coven.store.tables import UtcDateTime
 
 revision = "0005"
 down_revision = "0004"
+kind = "pre"
 branch_labels = None
 depends_on = None
 

@@ -1,4 +1,4 @@
-"""What processes counted, and since when a surface differs from GitHub"""
+"""What processes counted, since when a surface differs, and which releases fit"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -7,6 +7,7 @@ from coven.store.tables import UtcDateTime
 
 revision = "0006"
 down_revision = "0005"
+kind = "pre"
 branch_labels = None
 depends_on = None
 
@@ -27,4 +28,15 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("metric", "labels", "part", name=op.f("pk_metric_counts")),
     )
     op.create_index("ix_metric_counts_at", "metric_counts", ["metric", "at"])
+    floor = op.create_table(
+        "schema_floor",
+        sa.Column(
+            "revision",
+            sa.String(length=32),
+            nullable=False,
+            comment="one row; see coven.store.migrate",
+        ),
+        sa.PrimaryKeyConstraint("revision", name=op.f("pk_schema_floor")),
+    )
+    op.bulk_insert(floor, [{"revision": revision}])
     op.add_column("surfaces", sa.Column("pending_since", UtcDateTime(), nullable=True))
