@@ -19,7 +19,7 @@ from coven.cli.context import ConfigOption
 from coven.cli.output import complain, plain, show_json
 from coven.cli.probe import backend_report
 from coven.clock import SystemClock
-from coven.errors import ConfigurationError
+from coven.errors import ConfigurationError, CovenError
 from coven.governance.wire import Seam
 from coven.settings.doctor import diagnose
 from coven.settings.findings import Level
@@ -164,11 +164,11 @@ class _Quiet(WSGIRequestHandler):
 def _on_page(flow: Setup, chosen: Choices, port: int, browser: bool) -> Done:
     """Serve the page on this machine until GitHub has answered, or the hour is over."""
     app, door = quiet_app(), Door()
-    finished: list[Done] = []
+    ends: list[Done | CovenError] = []
     over = threading.Event()
 
-    def when_done(done: Done) -> None:
-        finished.append(done)
+    def when_over(end: Done | CovenError) -> None:
+        ends.append(end)
         over.set()
 
     try:
@@ -177,7 +177,7 @@ def _on_page(flow: Setup, chosen: Choices, port: int, browser: bool) -> Done:
         complain(f"port {port} of this machine can't be used; choose another with --port")
         raise typer.Exit(exits.UNUSABLE) from None
     hosts = frozenset({f"127.0.0.1:{server.port}", f"localhost:{server.port}"})
-    register(app, flow, door, next_step=_NEXT, preset=chosen, hosts=hosts, when_done=when_done)
+    register(app, flow, door, next_step=_NEXT, preset=chosen, hosts=hosts, when_over=when_over)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1})
     thread.daemon = True
     thread.start()
@@ -197,9 +197,12 @@ def _on_page(flow: Setup, chosen: Choices, port: int, browser: bool) -> Done:
             complain("an hour has passed without an answer; start again with `coven-github setup`")
             raise typer.Exit(exits.FAILED)
     finally:
-        server.shutdown()  # returns when the requests at hand are answered
+        server.shutdown()
         server.server_close()
-    return finished[0]
+    end = ends[0]
+    if isinstance(end, CovenError):
+        raise end
+    return end
 
 
 def _end(done: Done, places: Places) -> None:

@@ -88,7 +88,7 @@ class ManifestPages:
                 return self._pages.show("new_app.html", 404, title="Gone", problem="Not found.")
             manifest, state, org = found
             name = request.form.get("name") or manifest["name"]
-            if any(app.name == name for app in self.hub.state.apps.values()):
+            if any(app.slug == slug_of(name) for app in self.hub.state.apps.values()):
                 problem = "Name is already taken"
                 return self._pages.show("new_app.html", 422, title="Taken", problem=problem)
             code = secrets.token_hex(20)
@@ -120,6 +120,11 @@ def problem_with(manifest: Any) -> str | None:
     return None
 
 
+def slug_of(name: str) -> str:
+    """What a name becomes in addresses and logins."""
+    return re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
+
+
 def convert(call: Call) -> Answer:
     """``POST /app-manifests/{code}/conversions``: once, within the hour, and for everybody."""
     hub = call.hub
@@ -127,7 +132,7 @@ def convert(call: Call) -> Answer:
     if known is None or known.created_at + LIFETIME < now():
         raise not_found()
     manifest = known.manifest
-    slug = re.sub(r"[^a-z0-9]+", "-", manifest["name"].casefold()).strip("-")
+    slug = slug_of(manifest["name"])
     if any(app.slug == slug for app in hub.state.apps.values()):
         raise ApiError(422, "Validation Failed")
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -79,7 +79,9 @@ def _github(settings: Settings) -> Iterator[Finding]:
     github = settings.github
     if github.app_id == 0:
         yield error(
-            "github.app_id", "is not set", 'copy the numeric id from the App\'s page, "About"'
+            "github.app_id",
+            "is not set",
+            "run `coven-github setup`, or copy the numeric id from the App's page",
         )
     secrets = [*github.webhook_secrets]
     if github.webhook_secret is not None:

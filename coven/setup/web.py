@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from werkzeug.exceptions import HTTPException
 
-from coven.errors import ConfigurationError, CovenError, GitHubError, Retry
+from coven.errors import ConfigurationError, CovenError, Retry
 from coven.setup.choices import (
     DEFAULT_NAME,
     GITHUB,
@@ -30,7 +30,7 @@ from coven.setup.choices import (
     parse_public_url,
     parse_site,
 )
-from coven.setup.flow import Done, Form, Setup
+from coven.setup.flow import Done, Form, Setup, SetupRefused
 from coven.setup.manifest import Grants, events, permissions
 
 COOKIE = "coven_setup"
@@ -77,14 +77,14 @@ def register(
     next_step: str,
     preset: Choices | None = None,
     hosts: frozenset[str] | None = None,
-    when_done: Callable[[Done], None] = lambda _: None,
+    when_over: Callable[[Done | CovenError], None] = lambda _: None,
 ) -> None:
     """Add ``/setup`` to ``app``.
 
     ``preset`` skips the questions; ``hosts``: the only names this server is asked under;
-    ``when_done`` is told of the finished registration before the page that says so is sent.
+    ``when_over`` is told how it ended, after the page that says so was sent.
     """
-    pages = _Pages(setup, door, next_step, preset, hosts, when_done)
+    pages = _Pages(setup, door, next_step, preset, hosts, when_over)
     app.add_url_rule("/setup", "setup", pages.start, methods=["GET"])
     app.add_url_rule("/setup", "setup_chosen", pages.chosen, methods=["POST"])
     app.add_url_rule(CALLBACK, "setup_callback", pages.callback, methods=["GET"])
@@ -98,14 +98,14 @@ class _Pages:
         next_step: str,
         preset: Choices | None,
         hosts: frozenset[str] | None,
-        when_done: Callable[[Done], None],
+        when_over: Callable[[Done | CovenError], None],
     ) -> None:
         self._setup = setup
         self._door = door
         self._next_step = next_step
         self._preset = preset
         self._hosts = hosts
-        self._when_done = when_done
+        self._when_over = when_over
         self._done = False
         loader = PackageLoader("coven.setup", "templates")
         self._templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
@@ -159,14 +159,19 @@ class _Pages:
         code, state = request.args.get("code", ""), request.args.get("state", "")
         try:
             done = self._setup.finish(code, state)
-        except GitHubError as error:
-            again = "; reload this page to try again" if error.retry is not Retry.NEVER else ""
-            return self._page("Not registered yet", 502, problem=_said(error) + again)
-        except CovenError as error:
+        except SetupRefused as error:
             return self._page("Not registered", 400, problem=_said(error))
+        except CovenError as error:
+            if error.retry is not Retry.NEVER:
+                problem = f"{_said(error)}; reload this page to try again"
+                return self._page("Not registered yet", 502, problem=problem)
+            return self._over(error, self._page("Not registered", 400, problem=_said(error)))
         self._done = True
-        self._when_done(done)
-        return self._page("Registered", done=done)
+        return self._over(done, self._page("Registered", done=done))
+
+    def _over(self, end: Done | CovenError, page: Response) -> Response:
+        page.call_on_close(lambda: self._when_over(end))
+        return page
 
     def _form(self, choices: Choices) -> Response:
         try:

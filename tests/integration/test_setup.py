@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import html
 import os
 import re
 import stat
@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import requests
+from playwright.sync_api import sync_playwright
 from werkzeug.serving import make_server
 
 from coven.clock import ManualClock
@@ -35,6 +36,7 @@ from tests.support.new_app import confirm
 from webhooks.setup import setup_app
 
 BACK = "http://127.0.0.1:1/setup/callback"
+CHROMIUM = Path("/usr/bin/chromium")
 PUBLIC = "https://coven.example.com"
 
 
@@ -304,16 +306,31 @@ def test_the_receiver_without_an_app_asks_and_registers(bench: Bench) -> None:
     wrong = client.post("/setup", data={**answers, "csrf": csrf[1], "name": "<x>"})
     assert (wrong.status_code, "no usable name" in wrong.text) == (400, True)
     page = client.post("/setup", data={**answers, "csrf": csrf[1], "fixes": "1"}).text
-    action = re.search(r'action="([^"]+)"', page)
-    manifest = re.search(r'name="manifest" value="([^"]+)"', page)
-    assert action is not None
-    assert manifest is not None
-    document = json.loads(manifest[1].replace("&#34;", '"'))
-    where = urlsplit(confirm(action[1], json.dumps(document)))
+    where = urlsplit(follow(page))
     done = client.get(f"{where.path}?{where.query}")
     assert done.status_code == 200
     assert "installations/new" in done.text
     assert client.get("/setup").status_code == 403, "over"
+    assert load_settings(bench.config, {}).github.app_id
+
+
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Chromium")
+def test_a_real_browser_gets_from_the_token_to_the_new_app(bench: Bench, site: Site) -> None:
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        page = browser.new_page()
+        blocked: list[str] = []
+        page.on("console", lambda said: blocked.append(said.text))
+        page.goto(f"{site.base}/setup?token={site.token}")
+        assert page.locator("dd").first.text_content() == bench.sandbox.base_url
+        page.get_by_role("button", name="Register the App").click()
+        assert page.get_by_label("GitHub App name").input_value() == bench.choices.name
+        page.get_by_role("button", name="Create GitHub App").click()
+        page.get_by_role("heading", name="Registered").wait_for()
+        link = page.get_by_role("link", name="Install the App")
+        assert link.get_attribute("href").endswith("/installations/new")
+        browser.close()
+    assert blocked == [], "nothing that the pages' own policy forbids"
     assert load_settings(bench.config, {}).github.app_id
 
 
@@ -343,12 +360,7 @@ def test_the_terminal_registers_and_names_the_next_step(bench: Bench) -> None:
             break
     session = requests.Session()
     session.trust_env = False
-    page = session.get(address).text
-    action = re.search(r'action="([^"]+)"', page)
-    manifest = re.search(r'name="manifest" value="([^"]+)"', page)
-    assert action is not None
-    assert manifest is not None
-    where = confirm(action[1], manifest[1].replace("&#34;", '"'))
+    where = follow(session.get(address).text)
     assert session.get(where).status_code == 200
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
@@ -362,6 +374,27 @@ def test_the_terminal_registers_and_names_the_next_step(bench: Bench) -> None:
     assert again.returncode == 2
     assert "--replace" in err
     assert "setup?token" not in out
+
+
+def test_the_terminal_ends_when_github_refuses_for_good(bench: Bench) -> None:
+    bench.sandbox.admin.fault("POST", "/app-manifests/", "status", status=422, message="Taken")
+    name = bench.choices.name
+    process = run(bench.folder, "--host", bench.sandbox.base_url, "--name", name, "-y")
+    address = next(line.strip() for line in process.stdout if "/setup?token=" in line)
+    session = requests.Session()
+    session.trust_env = False
+    assert session.get(follow(session.get(address).text)).status_code == 400
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, "Taken" in err) == (1, True)
+
+
+def follow(page: str) -> str:
+    """Post the form of a page to GitHub and confirm; where it leads back to."""
+    action = re.search(r'action="([^"]+)"', page)
+    manifest = re.search(r'name="manifest" value="([^"]+)"', page)
+    assert action is not None
+    assert manifest is not None
+    return confirm(html.unescape(action[1]), html.unescape(manifest[1]))
 
 
 def test_the_terminal_says_what_is_wrong_in_one_line(bench: Bench) -> None:
