@@ -7,10 +7,11 @@ deployment, so both are asked for now and then.
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import structlog
 
-from coven.errors import CovenError, GitHubError, GitHubNotFound, StoreUnavailable
+from coven.errors import CovenError, GitHubError, GitHubNotFound, RateLimited, StoreUnavailable
 from coven.github.models import InstallationInfo, PurchaseInfo
 from coven.recovery import recover_deliveries
 from coven.services import Services
@@ -116,19 +117,32 @@ def _repositories(services: Services) -> None:
 
 
 def _plans(services: Services) -> None:
-    with services.store.read() as tx:
-        accounts = set(sweeps.accounts_with_plans(tx, MAX_ACCOUNTS))
-        if services.settings.billing.require_plan:
-            standing = sweeps.standing_installations(tx)
-            accounts |= {i.account_id for i in standing if i.account_id is not None}
-    for account in sorted(accounts):
+    for account in _accounts(services):
+        asked_at, seen = services.clock.now(), None
         try:
             seen = plan_of(services.github.purchase(account), services)
         except GitHubNotFound:
-            seen = None
+            pass  # it has no plan
+        except RateLimited:
+            raise
+        except GitHubError as error:
+            _log.info("plan_not_compared", account=account, why=str(error))
+            continue
         with services.store.write("reconcile.plan") as tx:
-            if plans.reconcile(tx, seen, account, services.clock.now()):
+            if plans.reconcile(tx, seen, account, asked_at, services.clock.now()):
                 _log.warning("plan_corrected", account=account, state=seen and seen.state)
+
+
+def _accounts(services: Services) -> list[int]:
+    """Accounts with a plan, longest not compared first; where plans are needed, others in turn."""
+    with services.store.read() as tx:
+        known = sweeps.accounts_with_plans(tx, MAX_ACCOUNTS)
+        standing = sweeps.standing_installations(tx)
+    if not services.settings.billing.require_plan:
+        return known
+    others = sorted({i.account_id for i in standing if i.account_id is not None} - set(known))
+    first = int(services.clock.now().timestamp() // 3600) * MAX_ACCOUNTS % max(len(others), 1)
+    return known + (others[first:] + others[:first])[:MAX_ACCOUNTS]
 
 
 def seen_of(info: InstallationInfo, services: Services) -> InstallationSeen:
@@ -158,4 +172,16 @@ def plan_of(info: PurchaseInfo, services: Services) -> Plan:
         unit_count=info.unit_count,
         trial_ends_at=info.free_trial_ends_on,
         next_billing_at=info.next_billing_date,
+        pending=_pending(info),
+        pending_at=info.pending_at,
     )
+
+
+def _pending(info: PurchaseInfo) -> dict[str, Any] | None:
+    if info.pending_at is None:
+        return None
+    return {
+        "plan_id": info.pending_plan_id,
+        "plan_name": info.pending_plan_name,
+        "unit_count": info.pending_units,
+    }

@@ -474,6 +474,11 @@ class PurchaseInfo:
     free_trial_ends_on: datetime | None
     next_billing_date: datetime | None
     updated_at: datetime | None
+    pending_plan_id: int | None = None
+    pending_plan_name: str | None = None
+    pending_units: int | None = None
+    pending_at: datetime | None = None
+    """When another plan takes effect; None when none does."""
 
     @classmethod
     def from_json(cls, data: Json) -> PurchaseInfo:
@@ -481,8 +486,11 @@ class PurchaseInfo:
         bought = _dict(data, "marketplace_purchase")
         plan = bought.get("plan") or {}
 
-        def time(name: str) -> datetime | None:
-            value = bought.get(name)
+        pending = data.get("marketplace_pending_change") or {}
+        next_plan = pending.get("plan") or {}
+
+        def time(name: str, of: Json = bought) -> datetime | None:
+            value = of.get(name)
             return parse_time(value) if isinstance(value, str) and value else None
 
         return cls(
@@ -496,6 +504,10 @@ class PurchaseInfo:
             free_trial_ends_on=time("free_trial_ends_on"),
             next_billing_date=time("next_billing_date"),
             updated_at=time("updated_at"),
+            pending_plan_id=_optional_int(next_plan.get("id")),
+            pending_plan_name=next_plan.get("name"),
+            pending_units=_optional_int(pending.get("unit_count")),
+            pending_at=time("effective_date", pending),
         )
 
 

@@ -66,7 +66,7 @@ def purchase(hub: Hub, account_id: int, bought: Subscription) -> JSON:
     }
 
 
-def subscribe(hub: Hub, account: str, plan: str | None, **fields: Any) -> JSON:
+def subscribe(hub: Hub, account: str, plan: str | None = None, **fields: Any) -> JSON:
     """Give an account a plan; None takes it away. ``fields`` as in ``state.Subscription``."""
     owner = hub.user(account)
     if plan is None:

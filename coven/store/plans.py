@@ -50,23 +50,36 @@ def learn(tx: Tx, fact: PlanChanged, now: datetime) -> bool:
     return False
 
 
-def reconcile(tx: Tx, seen: Plan | None, account_id: int, now: datetime) -> bool:
-    """What the Marketplace says now: ``seen`` is None when the account has no plan.
+def reconcile(
+    tx: Tx, seen: Plan | None, account_id: int, asked_at: datetime, now: datetime
+) -> bool:
+    """What the Marketplace said at ``asked_at``: ``seen`` is None when the account has no plan.
 
-    Newer than every event by definition. True when it corrects what was known.
+    Newer than every event that had arrived by then. True when it corrects what was known.
     """
     known = of_account(tx, account_id)
+    if known is not None and _learned_since(tx, account_id, asked_at):
+        return False
     if seen is None:
         if known is None or known.state == plans.CANCELLED:
             return False
-        cancelled = Plan(**(asdict(known) | {"state": plans.CANCELLED, "effective_at": now}))
+        cancelled = replace(
+            known, state=plans.CANCELLED, effective_at=now, pending=None, pending_at=None
+        )
         return _write(tx, known, cancelled, now, reconciled=True)
     if known is not None:
         if _same(known, seen):
             _note_reconciled(tx, account_id, now)
             return False
-        seen = replace(seen, pending=known.pending, pending_at=known.pending_at)
+        seen = replace(seen, effective_at=max(seen.effective_at, known.effective_at))
     return _write(tx, known, seen, now, reconciled=True)
+
+
+def _learned_since(tx: Tx, account_id: int, asked_at: datetime) -> bool:
+    learned: datetime = tx.execute(
+        select(account_plans.c.learned_at).where(account_plans.c.account_id == account_id)
+    ).scalar_one()
+    return learned > asked_at
 
 
 def _note_reconciled(tx: Tx, account_id: int, now: datetime) -> None:
@@ -78,7 +91,7 @@ def _note_reconciled(tx: Tx, account_id: int, now: datetime) -> None:
 
 
 def _same(known: Plan, seen: Plan) -> bool:
-    names = ("state", "plan_id", "plan_name", "unit_count", "trial_ends_at")
+    names = ("state", "plan_id", "plan_name", "unit_count", "trial_ends_at", "pending_at")
     return all(getattr(known, name) == getattr(seen, name) for name in names)
 
 

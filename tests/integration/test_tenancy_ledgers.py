@@ -26,6 +26,7 @@ from coven.store.engine import Store
 from coven.store.tables import attempts as attempt_table
 from coven.store.tables import surfaces as surface_table
 from coven.store.tables import tasks as task_table
+from coven.tenancy import plans as policy
 from coven.tenancy.facts import (
     Account,
     AccountRenamed,
@@ -328,6 +329,34 @@ def test_reconciliation_corrects_plans(services: Services, hub: GitHubDouble) ->
         plan = plans.of_account(tx, 7)
     assert plan is not None
     assert plan.state == "cancelled"
+
+
+def test_a_pending_change_whose_withdrawal_was_lost_does_not_happen(
+    services: Services, hub: GitHubDouble
+) -> None:
+    team, starter = (
+        Purchase(n, name, 1, "m", False, None, None) for n, name in ((3, "Team"), (4, "Starter"))
+    )
+    with services.store.write() as tx:
+        plans.learn(tx, PlanChanged("purchased", OCTO, team, None, EARLY), NOW)
+        assert plans.learn(tx, PlanChanged("pending_change", OCTO, starter, team, NOW + HOUR), NOW)
+    hub.bought[7] = PurchaseInfo(7, "octo", "Organization", 3, "Team", 1, False, None, None, EARLY)
+    later(services, hours=2)
+    reconcile(services)
+    with services.store.read() as tx:
+        plan = plans.of_account(tx, 7)
+    assert plan is not None
+    assert policy.tier_of(policy.settled(plan, services.clock.now()).plan_name).name == "team"
+
+
+def test_an_event_that_arrives_while_the_marketplace_answers_stands(services: Services) -> None:
+    team = Purchase(3, "Team", 1, "m", False, None, None)
+    asked_at = services.clock.now()
+    then = later(services, seconds=1)
+    with services.store.write() as tx:
+        plans.learn(tx, PlanChanged("purchased", OCTO, team, None, asked_at), then)
+        assert not plans.reconcile(tx, None, 7, asked_at, then)
+        assert plans.reconcile(tx, None, 7, then, then)
 
 
 # --- what is told about limits
