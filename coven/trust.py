@@ -11,6 +11,19 @@ from coven.github.models import Permission
 from coven.values import TrustScope
 
 READING = frozenset({"triage", "read"})
+LOW_TO_HIGH = (
+    TrustScope.FORK_PR,
+    TrustScope.EXTERNAL,
+    TrustScope.COLLABORATOR,
+    TrustScope.SCHEDULED,
+    TrustScope.MAINTAINER,
+)
+"""By what may be written: the system itself may more than a collaborator."""
+
+
+def lower(left: TrustScope, right: TrustScope) -> TrustScope:
+    """The less trusted of two scopes."""
+    return min(left, right, key=LOW_TO_HIGH.index)
 
 
 def may_write(permission: Permission | None) -> bool:

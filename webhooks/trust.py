@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from coven.github.models import Permission
-from coven.trust import scope_of
+from coven.trust import lower, scope_of
 from coven.values import TaskState, TrustScope
 from webhooks.intents import Ignored, Intent, Needs
 
@@ -24,14 +24,6 @@ Source = Literal[
     "unavailable",
     "listed_bot",
 ]
-
-_RANK = {
-    TrustScope.FORK_PR: 0,
-    TrustScope.EXTERNAL: 1,
-    TrustScope.SCHEDULED: 2,
-    TrustScope.COLLABORATOR: 3,
-    TrustScope.MAINTAINER: 4,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +67,6 @@ class Admitted:
     show: bool
 
 
-def lower(left: TrustScope, right: TrustScope) -> TrustScope:
-    """The less trusted of two scopes."""
-    return min(left, right, key=_RANK.__getitem__)
-
-
 def wants_rights(intent: Intent) -> bool:
     """Whether the actor's rights matter: nothing lifts a fork's automatic review above its rank."""
     return not (intent.needs is Needs.STANDING and intent.from_fork)
@@ -95,7 +82,7 @@ def admit(intent: Intent, rights: Rights, author: Rights | None = None) -> Admit
     if rights.confirmed and intent.needs is Needs.WRITE and not writes:
         return Ignored("waiting_not_for_you" if intent.resumes else "actor_lacks_write")
     judged_later = intent.needs is Needs.DECISION
-    if rights.confirmed and not judged_later and _RANK[scope] < _RANK[TrustScope.COLLABORATOR]:
+    if rights.confirmed and not judged_later and scope is TrustScope.EXTERNAL:
         return Ignored("actor_not_collaborator")
     if intent.from_fork:
         scope = content = TrustScope.FORK_PR

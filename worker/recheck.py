@@ -15,7 +15,7 @@ from coven.github.models import Permission, PullRequest, Repository
 from coven.github.repo_client import RepoClient
 from coven.settings.models import Settings
 from coven.store.tasks import Task
-from coven.trust import bot_permission, may_write, scope_of
+from coven.trust import bot_permission, lower, may_write, scope_of
 from coven.values import Lane, Sha, TrustScope
 
 
@@ -143,14 +143,7 @@ def _rights(
     pull: PullRequest | None,
     repository: Repository,
 ) -> dict[str, Any] | Decline:
-    if task.actor_id in settings.commands.bots and task.actor_id is not None:
-        permission: Permission | None = bot_permission(task.actor_id)
-    else:
-        permission = permission_of(client, task.actor_login, task.actor_id)
-    collaborator = False
-    if permission is not None and not may_write(permission) and not repository.private:
-        collaborator = client.is_collaborator(task.actor_login or "")
-    scope = scope_of(permission, collaborator=collaborator, private=repository.private)
+    permission, scope = _standing(client, settings, repository, task.actor_login, task.actor_id)
     if not task.automatic and scope is not TrustScope.MAINTAINER:
         unconfirmed = task.trust_evidence.get("source") == "unavailable"
         return Decline(
@@ -167,12 +160,39 @@ def _rights(
         "role": permission.role_name if permission else None,
         "first": task.trust_evidence,
     }
-    content = task.content_trust if task.author_id != task.actor_id else scope
+    author_id = pull.author_id if pull is not None else task.author_id
+    author_login = pull.author_login if pull is not None else task.author_login
+    if author_id == task.actor_id:
+        content = scope
+    elif task.content_trust in (TrustScope.FORK_PR, TrustScope.EXTERNAL):
+        content = task.content_trust
+    else:
+        # Rights that were taken away meanwhile count for what somebody wrote, too.
+        _, theirs = _standing(client, settings, repository, author_login, author_id)
+        content = lower(task.content_trust, theirs)
     return {
         "trust_scope": scope,
         "content_trust": TrustScope.FORK_PR if scope is TrustScope.FORK_PR else content,
         "trust_evidence": evidence,
     }
+
+
+def _standing(
+    client: RepoClient,
+    settings: Settings,
+    repository: Repository,
+    login: str | None,
+    user_id: int | None,
+) -> tuple[Permission | None, TrustScope]:
+    """What somebody may do here now, and how far that is trusted."""
+    if user_id is not None and user_id in settings.commands.bots:
+        permission: Permission | None = bot_permission(user_id)
+    else:
+        permission = permission_of(client, login, user_id)
+    collaborator = False
+    if permission is not None and not may_write(permission) and not repository.private:
+        collaborator = client.is_collaborator(login or "")
+    return permission, scope_of(permission, collaborator=collaborator, private=repository.private)
 
 
 def _automatic(settings: Settings, task: Task, facts: dict[str, Any]) -> Look:

@@ -19,6 +19,7 @@ from coven.contract.memory import (
 )
 from coven.memory.keys import KeyPrefix
 from coven.settings.models import Settings
+from coven.trust import lower
 from coven.values import InstallationId, RepoId, RepoName, TrustScope, Visibility
 
 _READS: dict[TrustScope, tuple[Namespace, ...]] = {
@@ -32,13 +33,6 @@ _WRITES: dict[TrustScope, tuple[Namespace, ...]] = {
     TrustScope.MAINTAINER: ("repo",),
     TrustScope.SCHEDULED: ("repo",),
 }
-_LOW_TO_HIGH = (
-    TrustScope.FORK_PR,
-    TrustScope.EXTERNAL,
-    TrustScope.COLLABORATOR,
-    TrustScope.SCHEDULED,
-    TrustScope.MAINTAINER,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +117,7 @@ def writing_trust(facts: MemoryFacts) -> TrustScope:
     """The lower of actor and content; code of another repository is the lowest."""
     if not facts.same_repo:
         return TrustScope.FORK_PR
-    return min(facts.trust, facts.content_trust, key=_LOW_TO_HIGH.index)
+    return lower(facts.trust, facts.content_trust)
 
 
 def memory_enabled(settings: Settings, repo: RepoName) -> bool:

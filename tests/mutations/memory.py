@@ -209,13 +209,13 @@ MUTATIONS: tuple[Mutation, ...] = (
         ),
         (
             "lower of actor and author",
-            "return min(facts.trust, facts.content_trust, key=_LOW_TO_HIGH.index)",
+            "return lower(facts.trust, facts.content_trust)",
             "return facts.trust",
             "a maintainer's order about the text of external writes nothing",
         ),
         (
             "actor counts too",
-            "return min(facts.trust, facts.content_trust, key=_LOW_TO_HIGH.index)",
+            "return lower(facts.trust, facts.content_trust)",
             "return facts.content_trust",
             "a collaborator reads the repository and writes nothing",
         ),

@@ -11,10 +11,11 @@ import pytest
 
 from coven.github.models import Permission
 from coven.settings.models import Familiar
+from coven.trust import lower
 from coven.values import InstallationId, Lane, RepoId, RepoName, TaskState, TrustScope
 from webhooks.intents import Ignored, Intent, Needs, Person
 from webhooks.route_labels import label_verb
-from webhooks.trust import Admitted, Rights, admit, lower, wants_rights
+from webhooks.trust import Admitted, Rights, admit, wants_rights
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 MONA, LISA = Person(1, "mona"), Person(2, "lisa")
@@ -159,7 +160,7 @@ def test_unconfirmed_is_never_above_external_and_never_shown() -> None:
 
 
 def test_lower_is_a_total_order() -> None:
-    order = ["fork_pr", "external", "scheduled", "collaborator", "maintainer"]
+    order = ["fork_pr", "external", "collaborator", "scheduled", "maintainer"]
     for left, right in product(order, order):
         expected = order[min(order.index(left), order.index(right))]
         assert lower(TrustScope(left), TrustScope(right)) == expected
