@@ -230,6 +230,8 @@ class _Findings:
             self._opaque[inner.opaque] = None
             for request in bash_hosts.requests_in(" ".join((*argv, scope.stdin))):
                 self._request(request)
+        if inner.url is not None:
+            self._request(bash_hosts.url_request(inner.url))
         then = scope
         if inner.code is not None:
             then = self.code(inner.code, deeper, same_shell=inner.same_shell)

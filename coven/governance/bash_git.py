@@ -71,7 +71,8 @@ def git_writes(fields: Fields) -> list[Write]:
         return [*found, Write(here(leaf.removesuffix(".git") or "."), CREATE)]
     if git.command == "init":
         given = split(rest, "-b --initial-branch --template --separate-git-dir --object-format")
-        return [Write(here(path), CREATE) for path in given.operands or (".",)]
+        folders = [path for path in (git.git_dir, *given.values("--separate-git-dir")) if path]
+        return [Write(here(path), CREATE) for path in (*folders, *(given.operands or (".",)))]
     if git.command == "worktree" and rest[:1] in (("add",), ("move",), ("remove",)):
         operands = split(rest[1:], "-b -B --reason").operands
         which = operands[1:2] if rest[0] == "move" else operands[:1]
@@ -164,15 +165,29 @@ def _long(name: str) -> str:
     return next((one for one in _PUSH_LONG if one.startswith(name)), name)
 
 
+_SERVER = re.compile(
+    r"(?i)(?:(?:remote\..*\.(?:push)?url|https?\.(?:.*\.)?proxy|remote\..*\.proxy)=(.*)"
+    r"|url\.(.*)\.(?:push)?insteadof=.*)",
+    re.DOTALL,
+)
+
+
+def _server(setting: str, option: str) -> str | None:
+    """Where ``-c setting`` sends git; None for any other word."""
+    found = _SERVER.fullmatch(setting) if option == "-c" else None
+    return (found[1] or found[2]) if found else None
+
+
 def remotes(fields: Fields) -> list[str]:
     """URLs that a git command reaches."""
     git = read(fields)
+    servers = [value for value in map(_server, fields[1:], fields) if value]
     if git is None or git.command not in (
         "clone", "fetch", "pull", "push", "ls-remote", "remote", "submodule", "archive",
         "fetch-pack", "send-pack", "http-fetch", "http-push", "request-pull",
     ):  # fmt: skip
-        return []
-    found = []
+        return servers
+    found = servers
     for field in git.rest:
         value = field.partition("=")[2] if field.startswith("--") else field
         shown = source_text(value)

@@ -82,6 +82,10 @@ def requests(argv: Fields) -> list[Request]:
     if name in ("docker", "podman", "nerdctl", "buildah", "skopeo"):
         pulled = [_image(split(rest).operands[-1])] if "pull" in rest else []
         return pulled + [_image(field) for field in rest if _IMAGE.match(field)]
+    if name == "gh":
+        return _gh(rest)
+    if name == "getent":
+        return [Request(host) for host in split(rest).operands[1:] if "." in host]
     if name == "go":
         return [_image(field) for field in rest if _IMAGE.match(field)]
     if name in _QUIET:
@@ -175,6 +179,23 @@ def _targeted(name: str, rest: Fields) -> list[Request]:
     if name == "ssh":
         servers += [jump.rpartition("@")[2].partition(":")[0] for jump in given.values("-J")]
     return found + [Request(host) for host in servers]
+
+
+def _gh(rest: Fields) -> list[Request]:
+    """``gh``: one server, and with ``api`` a request that is spelt out."""
+    given = split(rest, "--hostname -X --method -f -F -H -q -t --field --raw-field --header "
+                        "--input --jq --template -R --repo")  # fmt: skip
+    host = (given.values("--hostname") or ["api.github.com"])[-1]
+    if given.operands[:1] != ("api",):
+        return [Request(host, "https")]
+    sends = given.has("-f", "-F", "--field", "--raw-field", "--input")
+    method = (given.values("-X", "--method") or ["POST" if sends else "GET"])[-1]
+    path = given.operands[1] if len(given.operands) > 1 else UNKNOWN
+    if "://" in path:
+        return [url_request(path, method=method)]
+    return [
+        Request(host, "https", None, method, f"/{path.lstrip('/')}" if is_known(path) else None)
+    ]
 
 
 def _remote(text: str) -> Request:

@@ -21,6 +21,8 @@ class Inner:
     """Code of another language, or of a place we do not see."""
     trouble: str | None = None
     """Why it can't be judged."""
+    url: str | None = None
+    """A server that what runs further is sent to."""
     moved: str | None = None
     """A folder that the inner command starts in."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from coven.governance.bash_inner import Inner, after_options
+from coven.governance.bash_inner import Inner, after_options, option_values
 from coven.governance.bash_programs import SPECIAL
 from coven.governance.bash_words import SPLIT, UNKNOWN, Fields, is_known, names
 
@@ -13,7 +13,9 @@ SHELLS = names("sh bash zsh dash ksh ksh93 mksh ash rbash fish hush csh tcsh")
 INTERPRETERS = {
     "python": "-c", "perl": "-e -E", "ruby": "-e", "node": "-e -p --eval --print", "php": "-r",
     "lua": "-e", "deno": "eval", "bun": "-e", "Rscript": "-e", "osascript": "-e", "tclsh": "",
-    "nodejs": "-e -p", "pypy": "-c", "awk": "", "gawk": "", "mawk": "", "jq": "", "ed": "",
+    "nodejs": "-e -p", "ts-node": "-e -p --eval --print",
+    "tsx": "-e -p --eval --print", "pypy": "-c", "awk": "", "gawk": "", "mawk": "", "jq": "",
+    "ed": "",
     "ex": "-c", "vi": "-c", "vim": "-c", "nvim": "-c", "emacs": "--eval", "gdb": "-ex",
     "psql": "-c", "sqlite3": "", "expect": "-c", "ghci": "-e", "julia": "-e", "elixir": "-e",
 }  # fmt: skip
@@ -66,6 +68,16 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
     "firejail": ("", 0),
     "bwrap": ("", 0),
     "proot": ("-r -b -w -R -S", 0),
+    "valgrind": ("", 0), "numactl": ("-N -m -C -P -i -p -l --cpunodebind --membind", 0),
+    "choom": ("-n -p --adjust", 0), "faketime": ("", 1), "torsocks": ("", 0), "torify": ("", 0),
+    "proxychains": ("-f", 0), "proxychains4": ("-f", 0), "tsocks": ("", 0), "cgexec": ("-g", 0),
+    "ssh-agent": ("-a -E -P -t", 0), "dbus-run-session": ("--config-file --dbus-daemon", 0),
+    "dbus-launch": ("", 0), "daemonize": ("-a -c -e -E -l -o -p -u", 0),
+    "dtach": ("-n -N -a -A -c -p -e -r", 0),
+    "uclampset": ("-m -M -p", 0), "perf": ("-e -o -p -F -C -I -r", 1), "rlwrap": ("", 0),
+    "mise": ("", 1), "asdf": ("", 2), "conda": ("-n -p --name --prefix", 1),
+    "mamba": ("-n -p --name --prefix", 1), "rustup": ("", 2), "pnpm": ("", 1), "yarn": ("", 1),
+    "npm": ("", 1), "start-stop-daemon": ("", 0),
     "uv": ("", 1), "poetry": ("", 1), "pipenv": ("", 1), "hatch": ("", 1), "rye": ("", 1),
     "pdm": ("", 1), "npx": ("-p --package", 0), "bundle": ("", 1), "direnv": ("", 2),
     "entr": ("", 0), "pkexec": ("--user", 0), "caffeinate": ("-t -w", 0),
@@ -74,7 +86,8 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
 }  # fmt: skip
 _RUN_WORD = {
     "uv": "run", "poetry": "run", "pipenv": "run", "hatch": "run", "rye": "run", "pdm": "run",
-    "bundle": "exec", "direnv": "exec",
+    "bundle": "exec", "direnv": "exec", "mise": "exec", "asdf": "exec", "conda": "run",
+    "mamba": "run", "rustup": "run", "pnpm": "exec", "yarn": "exec", "npm": "exec",
 }  # fmt: skip
 _MACHINE = re.compile(r"(?:x86_|i[3-6]86|linux|aarch|arm|ppc|s390|sparc|mips|riscv|uname)\w*")
 _LOADER = re.compile(r"ld-linux.*|ld-musl.*|ld(?:64)?\.so.*")
@@ -110,6 +123,8 @@ def peel(argv: Fields, stdin: str) -> list[Inner]:
     if not argv or not is_known(argv[0]):
         return []
     name = name_of(argv[0])
+    if name.startswith("git-") and len(name) > 4:  # its own file, as git starts it
+        return [Inner(argv=("git", name[4:], *argv[1:]))]
     special = SPECIAL.get(name)
     if special is not None:
         return special(argv, stdin)
@@ -132,7 +147,7 @@ def _wrapper(name: str, argv: Fields) -> list[Inner]:
     if word is not None:
         if word not in argv[1:4]:
             return []
-        argv, operands = argv[argv.index(word) :], int(name == "direnv")
+        argv, operands = argv[argv.index(word) :], int(name in ("direnv", "rustup"))
     found: list[Inner] = []
     rest, moved = after_options(argv[1:], names(valued), name)
     rest = rest[operands:]
@@ -150,6 +165,16 @@ def _wrapper(name: str, argv: Fields) -> list[Inner]:
         rest = (*rest, SPLIT)
         replaced = _option_value(argv, "-I") or "{}"
         rest = tuple(UNKNOWN if replaced in field else field for field in rest)
+    if name in ("npx", "npm") and (calls := option_values(argv, "-c", "--call")):
+        return [Inner(code=code) for code in calls]
+    if name == "start-stop-daemon":
+        starts = [
+            argv[at + 1]
+            for at, field in enumerate(argv[:-1])
+            if field in ("-x", "--exec", "-a", "--startas")
+        ]
+        after = argv[argv.index("--") + 1 :] if "--" in argv else ()
+        return [Inner(argv=(program, *after)) for program in starts]
     if name == "flock" and "-c" in argv:
         return [Inner(code=argv[argv.index("-c") + 1])] if argv[-1] != "-c" else []
     if name in ("command",) and any(option in argv[1:2] for option in ("-v", "-V")):
@@ -264,6 +289,13 @@ _PROGRAMS = names(
 )
 """Variables that hold a command."""
 
+_SERVERS = re.compile(
+    r"(?:\w+_)?(?:(?:https?|ftp|all|socks|rsync)_proxy|index_url|registry|find_links)"
+    r"|goproxy|gh_host",
+    re.IGNORECASE,
+)
+"""Variables that name the server a program goes to."""
+
 
 def environment(name: str, value: str) -> list[Inner]:
     """What a variable makes programs run."""
@@ -278,6 +310,12 @@ def environment(name: str, value: str) -> list[Inner]:
         return [Inner(code=value)] if value else []
     if name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"):
         return [Inner(trouble=f"{name} makes git work elsewhere")]
+    if _SERVERS.fullmatch(name) and is_known(value):
+        return [
+            Inner(url=server)
+            for server in re.split(r"[,|\s]+", value)
+            if "://" in server or (server and name.upper() == "GH_HOST")
+        ]
     if name.startswith("GIT_CONFIG"):
         return [Inner(opaque="git settings from the environment")]
     return []

@@ -114,6 +114,10 @@ def _git(argv: Fields, _stdin: str) -> list[Inner]:
             found.append(Inner(trouble="a git alias on the command line"))
         elif key.lower().endswith(_GIT_PROGRAMS):
             found.append(Inner(code=value))
+        elif re.match(r"remote\..*\.push\Z", key, re.IGNORECASE):
+            found.append(Inner(argv=("git", "push", "origin", value)))
+        elif re.match(r"remote\..*\.mirror\Z", key, re.IGNORECASE):
+            found.append(Inner(argv=("git", "push", "--mirror")))
         elif re.match(r"core\.hookspath|include", key, re.IGNORECASE) and value != "/dev/null":
             found.append(Inner(opaque="git hooks or settings of another place"))
     if "grep" in argv:
@@ -126,7 +130,7 @@ def _git(argv: Fields, _stdin: str) -> list[Inner]:
         "--receive-pack",
         "--extcmd",
     ):
-        if option != "-x" or "rebase" in argv:
+        if option != "-x" or {"rebase", "difftool"} & set(argv):
             found += [Inner(code=code) for code in _options(argv, option)]
     for at, field in enumerate(argv):
         if field.endswith("-filter") and "filter-branch" in argv and at + 1 < len(argv):
@@ -213,6 +217,59 @@ def _container(argv: Fields, _stdin: str) -> list[Inner]:
     return []
 
 
+def _hash(argv: Fields, _stdin: str) -> list[Inner]:
+    return [Inner(trouble="another program under this name")] if "-p" in argv else []
+
+
+def _enable(argv: Fields, _stdin: str) -> list[Inner]:
+    return [Inner(opaque="a builtin from a file")] if "-f" in argv else []
+
+
+def _mapfile(argv: Fields, _stdin: str) -> list[Inner]:
+    return [Inner(code=f"{code} 0 $_") for code in option_values(argv, "-C")]
+
+
+def _capsh(argv: Fields, _stdin: str) -> list[Inner]:
+    cut = next((n for n, field in enumerate(argv) if field in ("--", "==")), None)
+    if cut is None:
+        return []
+    return [Inner(argv=("bash", *argv[cut + 1 :]))]
+
+
+def _sg(argv: Fields, _stdin: str) -> list[Inner]:
+    words = [field for field in argv[2:] if field != "-c"]
+    return [Inner(code=" ".join(words))] if words else []
+
+
+def _hyperfine(argv: Fields, _stdin: str) -> list[Inner]:
+    valued = "-w -m -M -r -s -p -c -S -n -i --warmup --min-runs --max-runs --runs --export-json"
+    rest, _ = after_options(argv[1:], names(valued), "hyperfine")
+    given = option_values(argv, "-p", "--prepare", "-s", "--setup", "-c", "--cleanup")
+    return [Inner(code=code) for code in (*rest, *given)]
+
+
+def _multiplexer(argv: Fields, _stdin: str) -> list[Inner]:
+    """``screen`` and ``tmux``: what stands behind their options runs, in one word or in several."""
+    rest, _ = after_options(argv[1:], names("-S -c -e -h -s -t -T -p -L -f -n -x -y -F"), argv[0])
+    while rest and re.match(r"new|split|respawn|run|send|if-shell|display-popup|popup", rest[0]):
+        rest, _ = after_options(rest[1:], names("-c -e -F -n -s -t -x -y -l"), argv[0])
+    if len(rest) == 1:
+        return [Inner(code=rest[0])]
+    return [Inner(argv=rest)] if rest else []
+
+
+def _nix(argv: Fields, _stdin: str) -> list[Inner]:
+    found = [Inner(code=code) for code in option_values(argv, "--run", "--command")]
+    for flag in ("-c", "--command"):
+        if argv[0].endswith("nix") and flag in argv:
+            found.append(Inner(argv=argv[argv.index(flag) + 1 :]))
+    return [*found, Inner(opaque="a shell of nix")]
+
+
+def _folder_of_scripts(_argv: Fields, _stdin: str) -> list[Inner]:
+    return [Inner(opaque="script files of a folder")]
+
+
 SPECIAL: dict[str, Callable[[Fields, str], list[Inner]]] = {
     "eval": _eval,
     "source": _source,
@@ -242,4 +299,16 @@ SPECIAL: dict[str, Callable[[Fields, str], list[Inner]]] = {
     "gsed": _sed,
     "docker": _container,
     "podman": _container,
+    "hash": _hash,
+    "enable": _enable,
+    "mapfile": _mapfile,
+    "readarray": _mapfile,
+    "capsh": _capsh,
+    "sg": _sg,
+    "hyperfine": _hyperfine,
+    "screen": _multiplexer,
+    "tmux": _multiplexer,
+    "nix-shell": _nix,
+    "nix": _nix,
+    "run-parts": _folder_of_scripts,
 }

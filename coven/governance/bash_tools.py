@@ -73,7 +73,7 @@ def tar(fields: Fields) -> list[Write]:
                 spread.append(rest.pop(0))
         fields = (*spread, *rest)
     given = split(fields, _TAR)
-    folders = given.values("-C", "--directory")
+    folders = given.values("-C", "--directory", "--one-top-level")
     if given.has("-x", "--extract", "--get"):
         absolute = given.has("-P", "--absolute-names")
         found = [Write(folder, CREATE) for folder in folders] or [Write(".", CREATE)]

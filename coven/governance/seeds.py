@@ -121,10 +121,12 @@ SEEDS: tuple[Seed, ...] = (
         "bash",
         {
             "argv_prefix": ["git", "push"],
-            "argv_contains_all": [["--force", "-f", "--force-with-lease", "--mirror", "+*"]],
+            "argv_contains_all": [
+                ["--force", "-f", "--force-with-lease", "--mirror", "+*", "--delete", "-d"]
+            ],
         },
         "escalate",
-        "a forced push rewrites history",
+        "a forced push rewrites history, a deleting one removes it",
     ),
     Seed("R109", "bash", {"unanalyzable": True}, "escalate", "the command can't be judged"),
     Seed("R110", "bash", {"opaque_code": True}, "warn", "code inside a command is not judged"),

@@ -112,7 +112,8 @@ MUTATIONS: dict[str, tuple[Callable[[M], None], str]] = {
     "quotes are folded": (plain_quotes, "empty quotes inside a word"),
     "backslashes are folded": (plain_quotes, "leading backslash against aliases"),
     "ANSI-C strings are decoded": (
-        put(bash_tokens, "_ANSI_CODE", bash_tokens.re.compile(r"(?!)(.)")), "ANSI-C quoting, octal"),
+        put(bash_tokens, "_ANSI_CODE", bash_tokens.re.compile(r"(?!)(.)")),
+        "ANSI-C quoting, octal"),
     "braces are expanded": (put(bash_words, "_braces", lambda tokens: [tokens]), "braces"),
     "variables are looked up": (
         put(bash_scope.Variables, "lookup", lambda self, name: ("",)), "variable as the operand"),
@@ -166,6 +167,23 @@ MUTATIONS: dict[str, tuple[Callable[[M], None], str]] = {
     "make": (drop(bash_programs.SPECIAL, "make"), "another shell for make"),
     "parallel": (drop(bash_programs.SPECIAL, "parallel"), "parallel"),
     "rsync": (drop(bash_programs.SPECIAL, "rsync"), "rsync's remote shell"),
+    "hash": (drop(bash_programs.SPECIAL, "hash"), "another program under a name"),
+    "mapfile": (drop(bash_programs.SPECIAL, "mapfile"), "called back for each line"),
+    "capsh": (drop(bash_programs.SPECIAL, "capsh"), "a capability shell runs it"),
+    "sg": (drop(bash_programs.SPECIAL, "sg"), "another group runs it"),
+    "hyperfine": (drop(bash_programs.SPECIAL, "hyperfine"), "a benchmark prepares with it"),
+    "tmux": (
+        drop(bash_programs.SPECIAL, "tmux"), "a terminal multiplexer runs it, in one word"),
+    "screen": (
+        drop(bash_programs.SPECIAL, "screen"), "a terminal multiplexer runs it, in words"),
+    "nix-shell": (drop(bash_programs.SPECIAL, "nix-shell"), "a nix shell runs it"),
+    "servers in variables": (
+        put(bash_peel, "_SERVERS", bash_tokens.re.compile("(?!)")),
+        "one of several proxies in a variable"),
+    "servers in git's settings": (
+        put(bash_git, "_server", lambda *_: None),
+        "a rewritten URL by the settings of the command line"),
+    "servers of gh": (put(bash_hosts, "_gh", nothing), "another server of gh"),
     "depth is limited": (put(bash, "MAX_DEPTH", 3000), "too many wrappers"),
     # Deriving.
     "canonical spellings": (
