@@ -17,12 +17,21 @@ from coven.answers import with_answer
 from coven.governance.gate import Deferred
 from coven.semantic_keys import behind
 from coven.services import Services
-from coven.store import deliveries, installations, intake, plans, tasks
+from coven.store import book, deliveries, installations, intake, plans, tasks
 from coven.store.deliveries import Delivery, Received
 from coven.store.engine import Tx
 from coven.store.tasks import NewTask, Task
-from coven.tenancy.facts import AccountSeen, PlanChanged
-from coven.values import DeliveryId, InstallationId, Lane, RepoId, TaskId, TaskState, new_task_id
+from coven.tenancy.facts import AccountSeen, PlanChanged, RepositoryChanged
+from coven.values import (
+    DeliveryId,
+    InstallationId,
+    Lane,
+    RepoId,
+    RepoName,
+    TaskId,
+    TaskState,
+    new_task_id,
+)
 from coven.verbs import VERBS
 from coven.waiting import APPROVAL_PATIENCE, WAITING_FOR_ANSWER, WAITING_FOR_APPROVAL
 from webhooks import first_surface
@@ -173,6 +182,8 @@ class Recorder:
                 plans.learn(tx, item.fact, now)
             elif item.installation_id is not None:
                 installations.learn(item.installation_id, tx, item.fact, now)
+                if isinstance(item.fact, RepositoryChanged):
+                    _rename_memory(item.installation_id, tx, RepoId(item.fact.repo.id))
         for effect in item.effects:
             self._stops.apply(tx, effect, now, settled)
         return f"{'learned' if isinstance(item, Tenancy) else 'ignored'}:{item.reason}"
@@ -358,6 +369,19 @@ def _see(tenant: InstallationId, tx: Tx, seen: AccountSeen, now: datetime) -> No
         if account == (seen.account.id, seen.account.login) and shown == told:
             return
     installations.learn(tenant, tx, seen, now)
+    _rename_memory(tenant, tx, RepoId(seen.repo.id))
+
+
+def _rename_memory(tenant: InstallationId, tx: Tx, repo_id: RepoId) -> None:
+    """Keys of memory name the repository as it is called now."""
+    known = installations.repository(tenant, tx, repo_id)
+    if known is None or known.state != installations.PRESENT:
+        return
+    try:
+        repo = RepoName(known.owner or "", known.name or "")
+    except ValueError:
+        return  # not told in full
+    book.follow(tenant, tx, repo_id, repo)
 
 
 def _ran(task: Task) -> bool:

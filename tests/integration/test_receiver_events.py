@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from coven.store import installations, plans
+from coven.memory.keys import MemoryKey
+from coven.store import book, installations, plans
 from coven.store.engine import Store
 from coven.store.tables import tasks as task_rows
 from coven.store.tasks import Task
-from coven.values import Lane, RepoId, TaskState
+from coven.values import Lane, RepoId, RepoName, TaskState
 from coven.waiting import WAITING_FOR_ANSWER
 from tests.integration.receiver_kit import INSTALLATION, LISA, MONA, Bench, payload, settings
+from tests.memory_book import new_entry
 from webhooks.breaker import Breaker
 from webhooks.signature import sign
 
@@ -176,6 +178,24 @@ def test_every_event_tells_whose_repository_it_is(bench: Bench) -> None:
         renamed = installations.repository(INSTALLATION, tx, RepoId(555))
     assert renamed is not None
     assert renamed.name == "bills"
+
+
+@pytest.mark.parametrize("event", ["repository.edited", "issues.labeled"])
+def test_keys_of_memory_name_the_repository_as_it_is_called_now(bench: Bench, event: str) -> None:
+    name = RepoName("acme-inc", "billing")
+    new = new_entry(repo_id=RepoId(555), repo=name, key=MemoryKey.parse(f"repo/{name}/conv/x"))
+    with bench.store.write() as tx:
+        entry = book.propose(INSTALLATION, tx, new, bench.clock.now()).entry
+    assert entry is not None
+    told = payload(event, repository__full_name="acme-inc/bills", repository__name="bills")
+    if event == "repository.edited":
+        told["action"] = "renamed"
+    bench.deliver(event.partition(".")[0], told)
+    with bench.store.read() as tx:
+        found = book.entry(INSTALLATION, tx, entry.id)
+    assert found is not None
+    assert found.key == "repo/acme-inc/bills/conv/x"
+    assert found.text_hash == entry.text_hash
 
 
 def test_a_renamed_account_is_learned_once_and_a_late_event_does_not_undo_it(bench: Bench) -> None:
