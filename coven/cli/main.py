@@ -17,6 +17,7 @@ from coven.cli import (
     governance,
     identity,
     memory,
+    purges,
     rules,
     running,
     tasks,
@@ -53,6 +54,7 @@ def build() -> typer.Typer:
     app.add_typer(tasks.app, name="tasks")
     app.add_typer(deliveries.app, name="deliveries")
     app.add_typer(memory.app, name="memory")
+    app.add_typer(purges.app, name="purges")
     app.add_typer(tokens.app, name="tokens")
     app.add_typer(rules.app, name="rules")
     app.add_typer(governance.app, name="governance")

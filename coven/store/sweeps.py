@@ -79,6 +79,12 @@ def due_purges(tx: Tx, now: datetime, limit: int = 20) -> list[Purge]:
     return [Purge(**row._mapping) for row in rows]
 
 
+def recent_purges(tx: Tx, limit: int) -> list[Purge]:
+    """The newest purges."""
+    rows = tx.execute(select(*purge_ledger.FIELDS).order_by(purges.c.id.desc()).limit(limit))
+    return [Purge(**row._mapping) for row in rows]
+
+
 def gone_installations(tx: Tx, of: Sequence[int]) -> list[InstallationId]:
     """Which of these installations were removed."""
     rows = tx.execute(

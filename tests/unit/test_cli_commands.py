@@ -4,7 +4,7 @@ import io
 import json
 import sys
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from coven.cli.output import plain
 from coven.cli.supervisor import Printer
 from coven.clock import ManualClock
 from coven.settings.models import Settings, Worker
-from coven.store import attempts, tasks
+from coven.store import attempts, purges, tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.deliveries import Received, record
 from coven.store.engine import Store
@@ -89,6 +89,24 @@ def state_of(store: Store, task_id: TaskId, owner: int = 1) -> Task:
     return found
 
 
+def test_purges_are_shown_with_what_they_removed(
+    run: Run, config: Path, sqlite_store: Store
+) -> None:
+    assert run("purges", "list", "--config", str(config))[1] == "No purges.\n"
+    now, tenant = datetime(2026, 1, 2, tzinfo=UTC), InstallationId(41)
+    with sqlite_store.write() as tx:
+        purges.request(tenant, tx, "the App was uninstalled", now)
+        (wanted,) = purges.of(tenant, tx)
+        purges.note(tenant, tx, wanted, "memory", 3)
+    code, out, _ = run("purges", "list", "--config", str(config))
+    assert code == 0
+    for word in ("41", "the App was uninstalled", "pending", "memory 3"):
+        assert word in out
+    assert json.loads(run("purges", "list", "--json", "--config", str(config))[1])[0]["steps"] == {
+        "memory": 3
+    }
+
+
 # --- shape -----------------------------------------------------------------------------------
 
 
@@ -105,6 +123,9 @@ def test_only_what_exists_is_offered(run: Run) -> None:
         "doctor",
         "demo",
         "version",
+        "rules",
+        "governance",
+        "identity",
         "tasks",
         "deliveries",
         "db",
