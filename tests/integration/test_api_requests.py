@@ -210,6 +210,8 @@ def test_the_last_use_is_noted_once_a_minute(api: Api) -> None:
             "127.0.0.1",
             401,
         ),
+        ("whatever it says", "127.0.0.1:8080", {"X-Forwarded-Proto": "https"}, "127.0.0.1", 401),
+        ("or only that it is one", "127.0.0.1:8080", {"Via": "1.1 edge"}, "127.0.0.1", 401),
         ("never under another name", "127.0.0.1:8080", {"Host": "evil.test"}, "127.0.0.1", 401),
         (
             "a wrong token is no missing one",

@@ -15,7 +15,8 @@ from webhooks.api.operations import OPERATIONS, PREFIX, Operation
 from webhooks.api.problems import Problem
 from webhooks.api.serving import Api, Asked, Reply, problem_reply
 
-_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip")
+_PROXIES = {"forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip"}
+"""What proxies say of themselves, beside ``X-Forwarded-…``."""
 _WORDS = {
     404: ("not_found", f"there is no such path; {PREFIX}/openapi.json lists them"),
     405: ("method_not_allowed", "this path does not take the method; see the Allow header"),
@@ -78,7 +79,10 @@ def _view(api: Api, operation: Operation) -> Any:
             if_none_match=request.headers.get("If-None-Match"),
             address=request.remote_addr or "",
             host=request.host,
-            forwarded=any(name in request.headers for name in _FORWARDED),
+            forwarded=any(
+                name.startswith("x-forwarded-") or name in _PROXIES
+                for name in map(str.lower, request.headers.keys())
+            ),
         )
         return _response(api.answer(operation, asked))
 
