@@ -16,10 +16,10 @@ BUILD     := setuptools>=80
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up doctor test bench chaos check format lock clean
+.PHONY: help setup demo up doctor test bench chaos screenshots check format lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(DEV_STAMP) ## Make .venv with everything pinned by hash (only when a lock changed)
 
@@ -41,6 +41,9 @@ bench: $(DEV_STAMP) ## Measure overhead, checkouts and redaction, as ratios; PAR
 chaos: $(DEV_STAMP) ## Play the long fault runs: 500 random histories and every kill
 	@COVEN_FAULT_SEEDS=500 COVEN_FAULT_RUNS=12 COVEN_CHAOS=all $(BIN)/python -m pytest -n $(PYTEST_WORKERS) \
 		--dist loadgroup tests/chaos tests/integration/test_publish_faults.py $(PYTEST_ARGS)
+
+screenshots: $(DEV_STAMP) ## Take the pictures of docs/images again (needs /usr/bin/chromium)
+	@$(BIN)/python -m tests.support.screenshots
 
 check: $(DEV_STAMP) ## Lint, format, types, import contracts, lock files (all, then the verdict)
 	@failed=; \

@@ -31,6 +31,7 @@ from coven.governance.seeds import SEEDS
 from coven.governance.wire import Seam
 from coven.memory.book import Entry, NewEntry, Person, Source
 from coven.memory.keys import MemoryKey
+from coven.publication import CheckRunContent
 from coven.redaction import Redactor
 from coven.services import Services
 from coven.store import api_tokens, beats, book, deliveries, escalations, recoveries
@@ -39,7 +40,16 @@ from coven.store.escalations import Escalation, Status
 from coven.store.tables import attempts, surfaces, tasks
 from coven.store.tables_memory import memory_activity
 from coven.store.tables_tenancy import installations, usage
-from coven.values import DeliveryId, InstallationId, Lane, RepoId, RepoName, TaskId, TrustScope
+from coven.values import (
+    Conclusion,
+    DeliveryId,
+    InstallationId,
+    Lane,
+    RepoId,
+    RepoName,
+    TaskId,
+    TrustScope,
+)
 from tests.integration.receiver_kit import BellDouble, settings
 from tests.ledger import NOW, OTHER, TENANT, new_task, put, received
 from webhooks.app import create_app
@@ -347,7 +357,7 @@ class Seeded:
                 subject=f"task:{task}:1",
                 task_id=task,
                 generation=1,
-                desired={},
+                desired=_CHECK_RUN.model_dump(mode="json"),
                 desired_hash="0" * 64,
                 published_hash="0" * 64,
                 object_id=9,
@@ -504,6 +514,17 @@ _TITLES = (
     "Say which rule refused a push",
     "Shorten the start of the worker",
     "Drop support for the old token format",
+)
+
+
+_CHECK_RUN = CheckRunContent(
+    name="Cody · review",
+    head_sha="4f1c" * 10,
+    external_id="x:1",
+    status="completed",
+    conclusion=Conclusion.NEUTRAL,
+    title="One finding",
+    summary="An expired session is still accepted.",
 )
 
 

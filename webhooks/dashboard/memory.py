@@ -250,7 +250,8 @@ def show_task(ask: Ask, tx: Tx) -> Shown:
     last = int(after) if after.isascii() and after.isdigit() and len(after) < 19 else None
     lines = book.of_task(found.installation_id, tx, TaskId(found.id), after=last, limit=LINES + 1)
     shown = lines[:LINES]
-    recorded = (found.result or {}).get("memory")
+    result: object = found.result
+    recorded = result.get("memory") if isinstance(result, dict) else None
     return Shown(
         "memory_task.html",
         {
