@@ -42,7 +42,6 @@ from coven.governance.audit import (
     verify_store,
 )
 from coven.governance.hook_settings import Hook
-from coven.governance.mcp import serve
 from coven.governance.seeds import SEEDS
 from coven.governance.wire import Seam, governed_make_dir, governed_write
 from coven.redaction import Redactor
@@ -138,6 +137,8 @@ def serve_mcp(
     config: ConfigOption = None,
 ) -> None:
     """Answer agents over MCP on standard input and output: they may ask, never change."""
+    from coven.governance.mcp import serve  # its libraries are large, and needed here only
+
     with desk(config) as admin:
         serve(admin.engine, admin.recorder, f"mcp:{agent_id}", namespace, matchers=matchers)
 

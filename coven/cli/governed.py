@@ -54,8 +54,15 @@ class Governed(TyperGroup):
             error.exit_code = USAGE
             raise
         except CovenError as error:
-            complain(str(error))
+            complain(_coded(error))
             raise typer.Exit(code_of(error)) from error
+
+
+def _coded(error: CovenError) -> str:
+    """What went wrong, beginning with its code. Pure."""
+    code = str(getattr(error, "code", ""))
+    text = str(error)
+    return f"{code}: {text}" if code.startswith("governance.") and code not in text else text
 
 
 def code_of(error: CovenError) -> int:

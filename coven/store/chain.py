@@ -103,6 +103,19 @@ def of_task(installation: InstallationId, tx: Tx, task_id: str, limit: int = 100
     return [dict(row._mapping) for row in found]
 
 
+def of_installation(
+    installation: InstallationId, tx: Tx, after: int = 0, limit: int = 100
+) -> list[Row]:
+    """Rows of one installation with a sequence above ``after``, oldest first."""
+    found = tx.execute(
+        select(signed_events)
+        .where(signed_events.c.installation_id == installation, signed_events.c.sequence > after)
+        .order_by(signed_events.c.sequence)
+        .limit(limit)
+    )
+    return [dict(row._mapping) for row in found]
+
+
 def sequence_at(tx: Tx, moment: str) -> int:
     """The last sequence before a time (as in ``timestamp``); 0 when there is none."""
     return int(

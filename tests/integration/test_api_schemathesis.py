@@ -80,7 +80,7 @@ def test_every_answer_is_a_documented_one(api: Api, label: str, mode: Generation
 def test_other_methods_are_refused_and_named(api: Api) -> None:
     for operation in OPERATIONS:
         url = BASE + re.sub(r"\{\w+\}", "0", operation.path)
-        answer = api.client.open(url, method="PATCH")
+        answer = api.client.open(url, method="PUT")
         assert answer.status_code == 405
         assert operation.method in answer.headers["Allow"]
         assert answer.mimetype == "application/problem+json"

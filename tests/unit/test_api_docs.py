@@ -17,9 +17,8 @@ def table() -> str:
     rows = ["| | path | scope | what |", "|---|---|---|---|"]
     for operation in OPERATIONS:
         said = document()["paths"][PREFIX + operation.path][operation.method.lower()]
-        rows.append(
-            f"| {operation.method} | `{operation.path}` | `{operation.scope}` | {said['summary']} |"
-        )
+        scope = "signature" if operation.signed else f"`{operation.scope}`"
+        rows.append(f"| {operation.method} | `{operation.path}` | {scope} | {said['summary']} |")
     return "\n".join(rows) + "\n"
 
 

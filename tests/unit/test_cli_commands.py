@@ -123,11 +123,11 @@ def test_only_what_exists_is_offered(run: Run) -> None:
         "doctor",
         "demo",
         "version",
+        "tasks",
+        "deliveries",
         "rules",
         "governance",
         "identity",
-        "tasks",
-        "deliveries",
         "db",
     ]
     assert [word for word in offered if word in known] == known

@@ -8,6 +8,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
+from coven.governance.signed_requests import HEADERS
 from coven.services import Services
 from webhooks.api.inputs import MAX_BODY_BYTES
 from webhooks.api.openapi import document_bytes
@@ -83,6 +84,10 @@ def _view(api: Api, operation: Operation) -> Any:
                 name.startswith("x-forwarded-") or name in _PROXIES
                 for name in map(str.lower, request.headers.keys())
             ),
+            method=request.method,
+            target=request.path
+            + (f"?{request.query_string.decode('latin-1')}" * bool(request.query_string)),
+            signed={name: request.headers[name] for name in HEADERS if name in request.headers},
         )
         return _response(api.answer(operation, asked))
 

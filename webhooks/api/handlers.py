@@ -13,7 +13,7 @@ from coven.store import api_audit, ending, listing, rollup, tasks
 from coven.store.ending import Cancel
 from coven.store.tasks import Task
 from coven.values import Lane, RepoName, TaskState
-from webhooks.api import inputs, items, reads, shapes
+from webhooks.api import governance, inputs, items, reads, shapes
 from webhooks.api.context import Call, Outcome
 from webhooks.api.problems import Problem, not_found
 
@@ -194,7 +194,9 @@ def capabilities(call: Call[Any, Any]) -> Outcome:
     """What this server enforces, and what is switched on."""
     return Outcome(
         shapes.CapabilitiesAnswer(
-            version=__version__, capabilities=capabilities_of(call.services.settings)
+            version=__version__,
+            capabilities=capabilities_of(call.services.settings)
+            | {"governance": governance.claims(call.services)},
         )
     )
 
@@ -211,7 +213,6 @@ def capabilities_of(settings: Settings) -> dict[str, dict[str, bool | int | str 
             "approval_required": memory.approval_required,
             "retention_days": memory.retention_days,
         },
-        "governance": {"enabled": settings.governance.active, "mode": settings.governance.mode},
         "sessions": {
             "backend": settings.worker.backend,
             "profile": settings.worker.profile,

@@ -25,6 +25,7 @@ _MEANINGS = {
     409: "Not in the state that this needs",
     413: "The body is too long",
     415: "The body is not JSON",
+    422: "The rule can't be used; `detail` says why",
     429: "Too many refused tokens from this address",
     503: "The ledgers can't be reached, or the answer can't be recorded",
 }
@@ -32,6 +33,8 @@ _PATH_NAMES = {
     "task_id": "32 hex digits",
     "delivery_id": "`X-GitHub-Delivery`",
     "entry_id": "`M-` and eight characters",
+    "rule_id": "Such as `R001`",
+    "escalation_id": "`E-` and eight characters",
 }
 
 
@@ -82,7 +85,7 @@ def _operation(operation: Operation) -> Json:
     answer: Json = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "description": f"Needs the scope `{operation.scope}`.",
+        "description": _needs(operation),
         "tags": [operation.group],
         "parameters": [*_path_parameters(operation), *_query_parameters(operation.query)],
         "responses": _responses(operation),
@@ -95,6 +98,15 @@ def _operation(operation: Operation) -> Json:
             "content": {"application/json": {"schema": schema}},
         }
     return answer
+
+
+def _needs(operation: Operation) -> str:
+    if operation.signed:
+        return (
+            "Needs the operator's signature over the request in `X-Coven-Operator-*` headers, and "
+            "the epoch of the rules in `If-Match`; no token opens it."
+        )
+    return f"Needs the scope `{operation.scope}`."
 
 
 def _path_parameters(operation: Operation) -> list[Json]:

@@ -10,7 +10,15 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from coven.api_tokens import TokenScope
-from webhooks.api import handlers, inputs, memory, memory_shapes, shapes
+from webhooks.api import (
+    governance,
+    governance_shapes,
+    handlers,
+    inputs,
+    memory,
+    memory_shapes,
+    shapes,
+)
 from webhooks.api.context import Call, Lines, Outcome
 
 PREFIX = "/api/github"
@@ -22,7 +30,7 @@ Handler = Callable[[Call[Any, Any]], Outcome | Lines]
 class Operation:
     """One method of one path. ``path`` is below the prefix, with ``{names}``."""
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "POST", "PATCH", "DELETE"]
     path: str
     name: str
     group: str
@@ -35,6 +43,10 @@ class Operation:
     lines: type[BaseModel] | None = None
     problems: tuple[int, ...] = field(default=())
     """What it may refuse beside what every operation may."""
+    commits: bool = False
+    """Whether the handler commits by itself, because the signed record needs its own commit."""
+    signed: bool = False
+    """Whether the operator's signature opens it, and no token does."""
 
     @property
     def summary(self) -> str:
@@ -260,5 +272,107 @@ _MEMORY: tuple[Operation, ...] = (
     ),
 )
 
-OPERATIONS: tuple[Operation, ...] = (*_TASKS_AND_RECORDS, *_MEMORY)
+_GOVERNANCE: tuple[Operation, ...] = (
+    Operation(
+        method="GET",
+        path="/governance/rules",
+        name="list_rules",
+        group="Governance",
+        handler=governance.list_rules,
+        query=governance_shapes.RulesQuery,
+        answer=governance_shapes.RulesAnswer,
+    ),
+    Operation(
+        method="GET",
+        path="/governance/rules/{rule_id}",
+        name="show_rule",
+        group="Governance",
+        handler=governance.show_rule,
+        answer=governance_shapes.RuleAnswer,
+        problems=(404,),
+    ),
+    Operation(
+        method="POST",
+        path="/governance/rules",
+        name="add_rule",
+        group="Governance",
+        handler=governance.add_rule,
+        body=governance_shapes.ChangeBody,
+        answer=governance_shapes.RuleAnswer,
+        scope=TokenScope.ADMIN,
+        problems=(404, 409, 422),
+        commits=True,
+        signed=True,
+    ),
+    Operation(
+        method="PATCH",
+        path="/governance/rules/{rule_id}",
+        name="change_rule",
+        group="Governance",
+        handler=governance.change_rule,
+        body=governance_shapes.ChangeBody,
+        answer=governance_shapes.RuleAnswer,
+        scope=TokenScope.ADMIN,
+        problems=(404, 409, 422),
+        commits=True,
+        signed=True,
+    ),
+    Operation(
+        method="DELETE",
+        path="/governance/rules/{rule_id}",
+        name="remove_rule",
+        group="Governance",
+        handler=governance.remove_rule,
+        body=governance_shapes.ChangeBody,
+        answer=governance_shapes.RuleAnswer,
+        scope=TokenScope.ADMIN,
+        problems=(404, 409, 422),
+        commits=True,
+        signed=True,
+    ),
+    Operation(
+        method="POST",
+        path="/governance/check",
+        name="check_action",
+        group="Governance",
+        handler=governance.check_action,
+        body=governance_shapes.CheckBody,
+        answer=governance_shapes.CheckAnswer,
+        problems=(404, 409),
+        commits=True,
+    ),
+    Operation(
+        method="GET",
+        path="/governance/escalations",
+        name="list_escalations",
+        group="Governance",
+        handler=governance.list_escalations,
+        query=governance_shapes.EscalationsQuery,
+        answer=governance_shapes.EscalationsAnswer,
+    ),
+    Operation(
+        method="POST",
+        path="/governance/escalations/{escalation_id}/decision",
+        name="decide_escalation",
+        group="Governance",
+        handler=governance.decide,
+        body=governance_shapes.DecisionBody,
+        answer=governance_shapes.EscalationAnswer,
+        scope=TokenScope.ADMIN,
+        problems=(404, 409),
+        commits=True,
+        signed=True,
+    ),
+    Operation(
+        method="GET",
+        path="/governance/audit",
+        name="governance_audit",
+        group="Governance",
+        handler=governance.audit,
+        query=governance_shapes.GovernanceAuditQuery,
+        answer=governance_shapes.GovernanceAuditAnswer,
+    ),
+)
+
+OPERATIONS: tuple[Operation, ...] = (*_TASKS_AND_RECORDS, *_MEMORY, *_GOVERNANCE)
 """Everything under the prefix but the document itself. Other rooms' tables are added here."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,15 +17,20 @@ import structlog
 from pydantic import BaseModel
 from werkzeug.http import parse_etags
 
-from coven.api_tokens import digest_of, id_of
-from coven.errors import StoreUnavailable
+from coven.api_tokens import TokenScope, digest_of, id_of
+from coven.errors import ConfigurationError, GovernanceRefused, StoreUnavailable
+from coven.governance.identity import KeyRing
+from coven.governance.signed_requests import check_request
+from coven.governance.signing import PublicKeys
 from coven.services import Services
+from coven.store import rules
 from coven.store.engine import Tx
 from coven.values import InstallationId
 from webhooks.api import inputs
 from webhooks.api.auth import OPEN, Caller, Tokens, Unauthorized, bearer
 from webhooks.api.context import Call, Lines, Outcome, Place
 from webhooks.api.cursors import BadCursor, Cursors
+from webhooks.api.governance import refused
 from webhooks.api.limiter import Failures
 from webhooks.api.operations import Operation
 from webhooks.api.problems import (
@@ -54,6 +59,11 @@ class Asked:
     host: str
     forwarded: bool
     """Whether a proxy stands in between, by its headers."""
+    method: str = "GET"
+    target: str = ""
+    """Path with query, as sent."""
+    signed: Mapping[str, str] = field(default_factory=dict)
+    """Headers of an operator's signature, as sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +96,7 @@ class Api:
         caller: Caller | None = None
         try:
             inputs.refuse_tokens_in(asked.query)
-            caller = self._caller(operation, asked)
+            caller = self._operator(asked) if operation.signed else self._caller(operation, asked)
             return self._serve(operation, asked, caller)
         except Problem as problem:
             self._recorder.refused(caller, operation.name, problem.code)
@@ -97,11 +107,46 @@ class Api:
                 caller=caller.name if caller is not None else None,
             )
             return problem_reply(problem)
+        except GovernanceRefused as error:
+            _log.warning("api_rules_refuse", operation=operation.name, why=str(error))
+            forbidden = refused(error)
+            self._recorder.refused(caller, operation.name, forbidden.code)
+            return problem_reply(forbidden)
         except StoreUnavailable as error:
             _log.error("api_store_unavailable", operation=operation.name, why=str(error))
             return problem_reply(
                 unavailable("store_unavailable", "the ledgers can't be reached now; try again soon")
             )
+
+    def _operator(self, asked: Asked) -> Caller:
+        """Who signed this request. Raises ``Problem``: one and the same, whatever is wrong."""
+        services = self._services
+        now = services.clock.now()
+        found = None
+        try:
+            keys = KeyRing.of(services.settings).public_keys("operator")
+        except ConfigurationError as error:
+            _log.error("api_operator_keys_unusable", why=str(error))
+            keys = PublicKeys([])
+        host = asked.host
+        found = check_request(
+            asked.signed, asked.method, asked.target, host, asked.body, keys, now.timestamp()
+        )
+        if found is not None:
+            # Before anything is done, and for all processes: a nonce counts once.
+            with services.store.write("api.nonce") as tx:
+                fresh = rules.use_nonce(tx, found.key_id, found.nonce, now)
+                epoch = rules.newest_epoch(tx)
+        if found is None or not fresh:
+            raise _stale()
+        if found.epoch != epoch:
+            raise Problem(
+                409,
+                "governance.epoch_conflict",
+                f"If-Match: the rules are at epoch {epoch}; read them again, then sign anew",
+                field="If-Match",
+            )
+        return Caller(f"operator:{found.key_id}", None, TokenScope.ADMIN)
 
     def _caller(self, operation: Operation, asked: Asked) -> Caller:
         if self._is_open_to(asked) and asked.authorization is None:
@@ -166,7 +211,7 @@ class Api:
             )
 
         store = self._services.store
-        if operation.writes:
+        if operation.writes and not operation.commits:
             with store.write(f"api.{operation.name}") as tx:
                 outcome = call_in(tx)
                 self._record(tx, operation, caller, installation, outcome)
@@ -231,6 +276,14 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(bare).is_loopback
     except ValueError:
         return False
+
+
+def _stale() -> Problem:
+    detail = (
+        "the operator's signature was not accepted; sign the request anew: a trusted key, this "
+        "machine's time, a fresh nonce, and exactly the method, path, host, body and If-Match sent"
+    )
+    return Problem(401, "governance.stale_request", detail)
 
 
 def _slow_down(wait_secs: int) -> Problem:
