@@ -7,7 +7,6 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -216,8 +215,7 @@ def _end(done: Done, places: Places) -> None:
     diagnosis = diagnose(load(places.config), Machine(backend_report=backend_report(places.config)))
     for finding in diagnosis.findings:
         if finding.level is not Level.OK:
-            found = asdict(finding)
-            print("{level}: {key} {problem}; {next_step}".format(**found))
+            print(f"{finding.level} {finding.key}: {finding.problem}; {finding.next_step}")
     if diagnosis.errors:
         print("\nPut right what the doctor found, then ask it again: coven-github doctor")
     print(f"\nNext: install the App on your repositories: {plain(done.install_url)}")

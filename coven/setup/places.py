@@ -76,11 +76,16 @@ class Places:
             governed_remove_tree(self._seam, probe, point="setup.probe")
             if self.config.exists() and not os.access(self.config, os.W_OK):
                 raise PermissionError(13, "Permission denied", str(self.config))
+            mode = self.secrets_dir.stat().st_mode
         except OSError as error:
             raise ConfigurationError(
                 f"setup: {error.filename or self.secrets_dir} can't be written ({error.strerror}); "
                 "run this as the user who owns the folder, or choose another with --config"
             ) from None
+        if mode & 0o022:
+            raise ConfigurationError(
+                f"setup: others may write in {self.secrets_dir}; run: chmod 700 {self.secrets_dir}"
+            )
 
     def config_text(self) -> str | None:
         """The configuration as it stands; None when there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import os
 import re
+import socket
 import stat
 import subprocess
 import sys
@@ -32,10 +33,13 @@ from coven.setup.convert import BadCode
 from coven.setup.flow import Setup, SetupRefused
 from coven.setup.places import PENDING, Places
 from coven.setup.web import COOKIE, Door, quiet_app, register
+from coven.store.engine import Store
+from tests.integration.receiver_kit import Bench as Receiver
 from tests.support.new_app import confirm
 from webhooks.setup import setup_app
 
 BACK = "http://127.0.0.1:1/setup/callback"
+PROGRAM = (sys.executable, "-c", "from coven.cli.main import main; main()")
 CHROMIUM = Path("/usr/bin/chromium")
 PUBLIC = "https://coven.example.com"
 
@@ -211,6 +215,19 @@ def test_a_style_that_cannot_be_edited_is_said_before_github_is_asked(bench: Ben
         bench.flow.begin(bench.choices, BACK)
 
 
+def test_a_folder_that_others_may_write_in_holds_no_key(bench: Bench) -> None:
+    (bench.folder / "secrets").mkdir()
+    (bench.folder / "secrets").chmod(0o777)
+    with pytest.raises(ConfigurationError, match="chmod 700"):
+        bench.flow.begin(bench.choices, BACK)
+
+
+def test_a_place_that_cannot_be_written_is_said_before_github_is_asked(bench: Bench) -> None:
+    (bench.folder / "secrets").write_text("a file")
+    with pytest.raises(ConfigurationError, match="can't be written"):
+        bench.flow.begin(bench.choices, BACK)
+
+
 def test_an_organisation_owns_the_app_and_no_fixes_means_reading_only(bench: Bench) -> None:
     grants = replace(bench.choices.grants, fixes=False)
     choices = replace(bench.choices, owner="acme", grants=grants, public_url=None)
@@ -334,12 +351,37 @@ def test_a_real_browser_gets_from_the_token_to_the_new_app(bench: Bench, site: S
     assert load_settings(bench.config, {}).github.app_id
 
 
+def test_the_real_receiver_offers_setup_only_while_it_has_no_app(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (tmp_path / "coven-github.toml").write_text(f"[server]\nbind = '127.0.0.1:{port}'\n")
+    process = subprocess.Popen(  # noqa: TID251 - a process of this test
+        [*PROGRAM, "web"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        address = next(line.strip() for line in process.stderr or () if "/setup?token=" in line)
+        session = requests.Session()
+        session.trust_env = False
+        assert "Register a GitHub App" in session.get(address).text
+        assert session.post(f"http://127.0.0.1:{port}/webhook", data=b"{}").status_code == 503
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def test_a_receiver_with_an_app_has_no_such_page(sqlite_store: Store) -> None:
+    client = Receiver(sqlite_store).client
+    for address in ("/setup", "/setup?token=x", "/setup/callback?code=a&state=b"):
+        assert client.get(address).status_code == 404
+
+
 # --- the terminal ----------------------------------------------------------------------------
 
 
 def run(folder: Path, *words: str) -> Any:
     return subprocess.Popen(  # noqa: TID251 - a process of this test
-        [sys.executable, "-c", "from coven.cli.main import main; main()", "setup", *words],
+        [*PROGRAM, "setup", *words],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
