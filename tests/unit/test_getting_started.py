@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
-import click
 import typer
 
 from coven.cli.main import build
@@ -16,15 +16,13 @@ THEIRS = {"--url", "--target"}
 """Options of the forwarders."""
 
 
-def commands() -> dict[str, click.Command]:
+def commands() -> dict[str, Any]:
     """Every command by its words."""
-    found: dict[str, click.Command] = {}
-    top = typer.main.get_command(build())
-    assert isinstance(top, click.Group)
-    for name, command in top.commands.items():
+    found: dict[str, Any] = {}
+    for name, command in typer.main.get_command(build()).commands.items():  # type: ignore[attr-defined]
         found[name] = command
-        if isinstance(command, click.Group):
-            found |= {f"{name} {below}": one for below, one in command.commands.items()}
+        for below, one in getattr(command, "commands", {}).items():
+            found[f"{name} {below}"] = one
     return found
 
 
