@@ -131,7 +131,6 @@ def test_only_what_exists_is_offered(run: Run) -> None:
         "db",
     ]
     assert [word for word in offered if word in known] == known
-    assert "setup" not in offered
     assert "Exit codes" in out
 
 
