@@ -48,7 +48,8 @@ def recover_deliveries(
 ) -> Recovered:
     """Find deliveries that were never accepted and have them sent again.
 
-    ``everything`` looks at the whole window instead of what is new since the last search. Raises
+    ``everything`` looks at the whole window instead of what is new since the last search, and
+    asks at once for what failed often too. Raises
     ``GitHubError`` when the list can't be read, ``StoreUnavailable``.
     """
     started = clock.now()
@@ -61,7 +62,7 @@ def recover_deliveries(
         seen = len(attempts)
         with store.read() as tx:
             known = recoveries.known_deliveries(tx, {attempt.guid for attempt in attempts})
-        todo = redelivery.plan(attempts, known, started, reach, settle)
+        todo = redelivery.plan(attempts, known, started, reach, settle, patient=not everything)
         asked, refused = ([], []) if dry_run else _ask(github, todo, progress)
     except CovenError as error:
         with store.write("recovery.end") as tx:

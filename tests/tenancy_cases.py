@@ -461,7 +461,10 @@ BAD_FILES = {
     "a list at the top": ("- enabled\n", "object"),
     "a key that is no word": ("1: true\n", "keys must be words"),
     "tabs": ("lanes:\n\treviews: false\n", "valid YAML"),
-    "a tag": ("enabled: !!python/object/apply:os.system [ls]\n", "valid YAML"),
+    "a tag": ("enabled: !!python/object/apply:os.system [ls]\n", "tags"),
+    "a tag that makes no JSON": ("familiars: !!set {cody, nova}\n", "tags"),
+    "a tag that does not fit": ("enabled: !!bool maybe\n", "tags"),
+    "bytes": ("enabled: !!binary aGk=\n", "tags"),
     "too large": ("# " + "x" * 17_000, "larger"),
     "two documents": ("enabled: true\n---\nenabled: false\n", "valid YAML"),
     "a later version": ("version: 2\n", "less than or equal to 1"),
@@ -583,7 +586,27 @@ MISSED: dict[str, tuple[list[HookDelivery], set[str], list[int]]] = {
     ),
     "a moment ago": ([attempt("a", 1, "timed out", 10)], set(), []),
     "out of reach": ([attempt("a", 1, "timed out", 4 * 86_400)], set(), []),
-    "too often": ([attempt("a", n, "timed out", 600 + n) for n in range(6)], set(), []),
+    "too often": ([attempt("a", n, "timed out", 25_000 + n) for n in range(20)], set(), []),
+    "an outage of hours": (
+        [attempt("a", n, "timed out", 25_000 + n) for n in range(19)],
+        set(),
+        [0],
+    ),
+    "twice, and not long ago": (
+        [attempt("a", n, "timed out", 290 + n) for n in range(2)],
+        set(),
+        [],
+    ),
+    "twice, and long enough ago": (
+        [attempt("a", n, "timed out", 300 + n) for n in range(2)],
+        set(),
+        [0],
+    ),
+    "three times pauses for longer": (
+        [attempt("a", n, "timed out", 590 + n) for n in range(3)],
+        set(),
+        [],
+    ),
     "oldest event first": (
         [attempt("a", 1, "timed out", 600), attempt("b", 2, "timed out", 700)],
         set(),
@@ -600,10 +623,18 @@ def _(row: Any) -> None:
 
 @case("what failed too often is reported, and what is young is counted")
 def _() -> None:
-    tried = [attempt("a", n, "timed out", 600 + n) for n in range(6)]
+    tried = [attempt("a", n, "timed out", 25_000 + n) for n in range(20)]
     found = redelivery.plan([*tried, attempt("b", 9, "timed out", 5)], set(), NOW)
     assert [missed.guid for missed in found.given_up] == ["a"]
     assert found.too_young == 1
+
+
+@case("a person asks for all at once")
+def _() -> None:
+    often = [attempt("a", n, "timed out", 25_000 + n) for n in range(20)]
+    lately = [attempt("b", n, "timed out", 70 + n) for n in range(3)]
+    found = redelivery.plan([*often, *lately], set(), NOW, patient=False)
+    assert [missed.guid for missed in found.again] == ["a", "b"]
 
 
 @case("the next search begins before what may still be open")

@@ -240,6 +240,7 @@ MUTATIONS = (
     Mutation("a file of any size", "repo_file", "if len(data) > MAX_BYTES:", "if False:"),
     Mutation("any depth", "repo_file", "if self._depth > MAX_DEPTH:", "if False:"),
     Mutation("aliases", "repo_file", "if isinstance(event, yaml.AliasEvent):", "if False:"),
+    Mutation("tags", "repo_file", 'getattr(event, "tag", None) is not None', "False"),
     Mutation("a key twice", "repo_file", "if key in seen:", "if False:"),
     Mutation("keys of any kind", "repo_file", "if not isinstance(key, str):", "if False:"),
     Mutation(
@@ -319,11 +320,26 @@ MUTATIONS = (
     Mutation(
         "attempts underway are asked for",
         "redelivery",
-        "if newest.delivered_at > now - settle:",
+        "if newest.delivered_at > now - max(settle, _pause(len(tried) if patient else 1)):",
         "if False:",
     ),
     Mutation(
-        "asked for without end", "redelivery", "elif len(tried) >= MAX_ATTEMPTS:", "elif False:"
+        "no pause", "redelivery", "max(settle, _pause(len(tried) if patient else 1))", "settle"
+    ),
+    Mutation("a person waits too", "redelivery", "len(tried) if patient else 1", "len(tried)"),
+    Mutation("a person gives up too", "redelivery", "elif patient and len", "elif len"),
+    Mutation("a pause that does not grow", "redelivery", "PAUSE * 2 **", "PAUSE * 1 **"),
+    Mutation(
+        "a pause without an end",
+        "redelivery",
+        "attempts - 2, 10), PAUSE_CAP",
+        "attempts - 2, 10), PAUSE * 2**10",
+    ),
+    Mutation(
+        "asked for without end",
+        "redelivery",
+        "elif patient and len(tried) >= MAX_ATTEMPTS:",
+        "elif False:",
     ),
     Mutation(
         "given up one too early", "redelivery", "len(tried) >= MAX_ATTEMPTS", "len(tried) >= 2"

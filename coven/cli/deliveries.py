@@ -57,7 +57,10 @@ def list_(
 @app.command("recover")
 def recover(
     everything: Annotated[
-        bool, typer.Option("--all", help="Look at the whole window, not only at what is new.")
+        bool,
+        typer.Option(
+            "--all", help="Look at the whole window, and ask at once for what failed often."
+        ),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what is missing and ask for nothing.")
@@ -101,8 +104,12 @@ def recover(
                 )
                 for missed in listed
             ],
-            f"Nothing is missing: {done.seen} attempts were looked at.",
+            f"Nothing is missing: {done.seen} attempts were looked at."
+            if not done.too_young
+            else "Nothing is to be asked for now.",
         )
+        if done.too_young:
+            print(f"{done.too_young} failed lately and are asked for later; --all asks now.")
     if done.refused or done.given_up:
         raise typer.Exit(exits.FAILED)
 

@@ -18,8 +18,10 @@ WINDOW = timedelta(days=3)
 WINDOW_GHES = timedelta(days=7)
 SETTLE = timedelta(seconds=60)
 """An attempt younger than this may still be underway, or its row be written."""
-MAX_ATTEMPTS = 6
-"""After so many attempts it is not the network; people must look."""
+MAX_ATTEMPTS = 20
+"""After so many attempts it is not the network; people must look. With the pauses between them
+they reach over the whole window, so an outage of hours loses nothing."""
+PAUSE, PAUSE_CAP = timedelta(minutes=5), timedelta(hours=6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Plan:
     given_up: list[Missed] = field(default_factory=list)
     """Failed too often."""
     too_young: int = 0
-    """Failed a moment ago; the next round looks at them."""
+    """Failed a moment ago, or too often for now; a later round looks at them."""
     oldest_open: datetime | None = None
     """The first event that the next round must see again."""
 
@@ -63,9 +65,12 @@ def plan(
     now: datetime,
     reach: timedelta = WINDOW,
     settle: timedelta = SETTLE,
+    *,
+    patient: bool = True,
 ) -> Plan:
     """Group attempts by event and choose those that nobody accepted.
 
+    ``patient`` pauses between attempts and gives up at last; without, a person asks now.
     ``known``: GUIDs in our ledger. Whatever GitHub believes, a recorded delivery has arrived.
     """
     events: dict[str, list[HookDelivery]] = {}
@@ -90,9 +95,9 @@ def plan(
         )
         if first_at <= now - reach:
             continue
-        if newest.delivered_at > now - settle:
+        if newest.delivered_at > now - max(settle, _pause(len(tried) if patient else 1)):
             too_young += 1
-        elif len(tried) >= MAX_ATTEMPTS:
+        elif patient and len(tried) >= MAX_ATTEMPTS:
             found.given_up.append(missed)
             continue
         else:
@@ -100,6 +105,11 @@ def plan(
         oldest_open = min(oldest_open or first_at, first_at)
     found.again.sort(key=lambda missed: missed.first_at)
     return Plan(found.again, found.given_up, too_young, oldest_open)
+
+
+def _pause(attempts: int) -> timedelta:
+    """How long to wait after so many attempts; a first failure is asked for again at once."""
+    return min(PAUSE * 2 ** min(attempts - 2, 10), PAUSE_CAP) if attempts > 1 else timedelta(0)
 
 
 def since(watermark: datetime | None, now: datetime, reach: timedelta = WINDOW) -> datetime:

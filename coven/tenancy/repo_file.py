@@ -77,7 +77,7 @@ class _Refused(Exception):
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Safe types only, no aliases, no merges, bounded depth, each key once."""
+    """Safe types only, no aliases, tags or merges, bounded depth, each key once."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -88,6 +88,8 @@ class _StrictLoader(yaml.SafeLoader):
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):
             raise _Refused("aliases are not allowed", line)
+        if getattr(event, "tag", None) is not None:
+            raise _Refused("tags are not allowed", line)
         self._depth += 1
         try:
             if self._depth > MAX_DEPTH:
