@@ -31,6 +31,8 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ID = re.compile(rf"M-[{_ALPHABET}]{{8}}\Z")
 _SLIPS = str.maketrans("ILO", "110")
 
+_OPERATOR = "operator:"
+
 Scope = Literal["repo", "tenant_shared"]
 
 
@@ -99,7 +101,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who acts. ``id`` is GitHub's; None for the operator of this server."""
+    """Who acts. ``id`` is GitHub's; None for the operator of this server, and for a token."""
 
     id: int | None
     login: str
@@ -107,7 +109,12 @@ class Person:
     @classmethod
     def operator(cls, os_user: str) -> Person:
         """Whoever runs our commands on the server."""
-        return cls(None, f"operator:{os_user}")
+        return cls(None, f"{_OPERATOR}{os_user}")
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it is whoever runs our commands on the server, and no account of GitHub."""
+        return self.id is None and self.login.startswith(_OPERATOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,11 +325,12 @@ def expired(expires_at: datetime | None, now: datetime) -> bool:
 def may_decide(entry: Entry, by: Person, *, approve: bool, four_eyes: bool) -> bool:
     """Four eyes: whoever wrote the change can't approve what it taught. Refusing is free.
 
-    An author that is not known may be anybody. Scheduled work has none.
+    An author that is not known may be anybody, and so may the holder of a token. Scheduled work
+    has no author.
     """
-    if not approve or not four_eyes or by.id is None or entry.trust is TrustScope.SCHEDULED:
+    if not approve or not four_eyes or by.is_operator or entry.trust is TrustScope.SCHEDULED:
         return True
-    return entry.author_id is not None and by.id != entry.author_id
+    return by.id is not None and entry.author_id is not None and by.id != entry.author_id
 
 
 def derived_key(owner: Owner, summary: str) -> MemoryKey:

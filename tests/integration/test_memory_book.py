@@ -166,6 +166,8 @@ def test_four_eyes_asks_for_somebody_who_is_known_not_to_be_the_author(store: St
     assert decide(store, pending(store), by=ANN, four_eyes=True).done
     nobody = pending(store, "conv/nobody", author_id=None)
     assert decide(store, nobody, four_eyes=True).refused is Refusal.OWN_CHANGE
+    token = Person(None, "api:token:0123456789ab")
+    assert decide(store, nobody, by=token, four_eyes=True).refused is Refusal.OWN_CHANGE
     assert decide(store, nobody, by=Person.operator("root"), four_eyes=True).done
     own = pending(store, "conv/own")
     assert decide(store, own, approve=False, by=BEN, four_eyes=True).done

@@ -510,7 +510,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         ),
         (
             "four eyes",
-            "return entry.author_id is not None and by.id != entry.author_id",
+            "return by.id is not None and entry.author_id is not None and by.id != entry.author_id",
             "return True",
             "four eyes: not the author",
         ),

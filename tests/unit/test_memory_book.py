@@ -80,6 +80,8 @@ def test_an_id_can_be_typed_and_means_one_thing() -> None:
         (ANN, None, TrustScope.MAINTAINER, True, True, False),
         (ANN, None, TrustScope.SCHEDULED, True, True, True),
         (Person.operator("root"), 12, TrustScope.MAINTAINER, True, True, True),
+        (Person(None, "api:token:x"), 12, TrustScope.MAINTAINER, True, True, False),
+        (Person(9, "operator:x"), 9, TrustScope.MAINTAINER, True, True, False),
     ],
 )
 def test_four_eyes(

@@ -287,7 +287,10 @@ _WHY = {
     Refusal.NOT_SHARED: "nothing is shared from there; list memory with scope=tenant_shared",
     Refusal.NOT_PENDING: "it was decided before; look at its state",
     Refusal.TEXT_CHANGED: "the text is not the one with this hash; read it again, then decide",
-    Refusal.OWN_CHANGE: "the author of a change can't approve what it taught; ask somebody else",
+    Refusal.OWN_CHANGE: (
+        "the author of a change can't approve what it taught, and a token may be anybody's; let "
+        "another maintainer approve it on GitHub"
+    ),
     Refusal.REVOKED_KEY: "the place is revoked; lift that first: coven-github memory lift",
     Refusal.EXPIRED: "it is too old; let it be proposed again",
 }
