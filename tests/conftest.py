@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from coven.embedded import EmbeddedBroker
 from coven.settings.models import Server, Settings
 from coven.store import migrate
 from coven.store.engine import Store, open_store
+from tests import leaks
 from tests.services import (
     ENV_SESSION,
     PostgresServer,
@@ -44,6 +45,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     folder = config.stash.get(_SESSION, None)
     if folder is not None:
         close_session(folder)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """No output of any test holds a secret."""
+    report = yield
+    leaks.check(item, report)
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -23,10 +23,12 @@ from coven.store import intake, surfaces, tasks
 from coven.store.engine import Store
 from coven.store.tasks import Task
 from coven.values import InstallationId, RepoId, RepoName, TaskId
+from tests import leaks
 from webhooks.app import create_app
 from webhooks.signature import sign
 
 SECRET = b"It's a Secret to Everybody"
+leaks.remember(SECRET.decode())
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "payloads"
 INSTALLATION = InstallationId(42)
 REPO = RepoId(555)
