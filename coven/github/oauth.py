@@ -131,6 +131,8 @@ class OAuth:
                 "redirect_uri": redirect_uri,
                 "code_verifier": verifier,
             },
+            # This address is no part of the API: it answers forms unless asked otherwise.
+            accept="application/json",
         )
         body = self._site.call(request, None, self._site.deadline()).body
         token = body.get("access_token") if isinstance(body, dict) else None

@@ -49,6 +49,7 @@ class Request:
     path: str
     query: Mapping[str, str] | None = None
     body: Mapping[str, Any] | None = None
+    accept: str = "application/vnd.github+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ class Transport:
                     request.method,
                     path,
                     dict(query) if query else None,
-                    {"Accept": "application/vnd.github+json"},
+                    {"Accept": request.accept},
                     dict(request.body) if request.body is not None else None,
                     cnx=exchange,  # type: ignore[arg-type]
                 )

@@ -17,6 +17,7 @@ from coven.sandbox.deliveries import Deliverer
 from coven.sandbox.git_http import GitHttp
 from coven.sandbox.hub import Hub
 from coven.sandbox.manifests import ManifestPages
+from coven.sandbox.oauth import OAuthPages
 from coven.sandbox.pages import Pages
 from coven.sandbox.web import RestApi, install_hooks
 
@@ -71,6 +72,7 @@ class SandboxGitHub:
         pages = Pages(self.hub)
         pages.register(self.flask)
         ManifestPages(self.hub, pages).register(self.flask)
+        OAuthPages(self.hub).register(self.flask)
         install_hooks(self.flask, self.hub, api)
 
     def _make_key(self) -> bytes:

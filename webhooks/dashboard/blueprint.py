@@ -54,6 +54,7 @@ def register(app: Flask, services: Services, receiver: Receiver) -> Dashboard:
         )
     blueprint.before_request(_limit)
     app.register_blueprint(blueprint)
+    app.extensions["coven_dashboard"] = dashboard
     return dashboard
 
 
