@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from werkzeug.serving import make_server
 
 from coven.clock import ManualClock
 from coven.doctor_online import STEPS, Online, check_online
@@ -28,9 +30,11 @@ from coven.settings.loader import load_settings
 from coven.settings.models import Settings
 from coven.setup.choices import Choices, parse_site
 from coven.setup.flow import Setup
+from coven.setup.manifest import NOWHERE
 from coven.setup.places import Places
 from coven.store import migrate
-from coven.store.engine import open_store
+from coven.store.engine import Store, open_store
+from tests.integration.receiver_kit import Bench as Receiver
 from tests.support.new_app import confirm
 
 PROGRAM = (sys.executable, "-c", "from coven.cli.main import main; main()")
@@ -133,8 +137,9 @@ def test_a_key_of_another_app_is_an_error_with_a_next_step(settings: Settings) -
 
 
 def test_a_webhook_that_is_off_or_open_is_told(settings: Settings, sandbox: SandboxHandle) -> None:
-    hub(sandbox).state.hook.url = None
-    assert "nothing arrives" in told(ask(settings), Level.ERROR)["github.webhook_url"]
+    for nowhere in (None, NOWHERE):
+        hub(sandbox).state.hook.url = nowhere
+        assert "nothing arrives" in told(ask(settings), Level.ERROR)["github.webhook_url"]
     hub(sandbox).state.hook.url = f"{sandbox.base_url}/webhook"
     hub(sandbox).state.hook.secret = None
     assert "no secret" in next(
@@ -145,6 +150,23 @@ def test_a_webhook_that_is_off_or_open_is_told(settings: Settings, sandbox: Sand
 def test_another_server_behind_the_address_is_told(settings: Settings) -> None:
     found = told(ask(settings), Level.ERROR)
     assert "which is not this server" in found["github.webhook_answer"]  # the sandbox says 404
+
+
+def test_our_own_receiver_is_known_by_its_refusal(
+    settings: Settings, sandbox: SandboxHandle, sqlite_store: Store
+) -> None:
+    server = make_server("127.0.0.1", 0, Receiver(sqlite_store).app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        hub(sandbox).state.hook.url = f"http://127.0.0.1:{server.port}/webhook"
+        found = ask(settings)
+        assert "wants a signature" in told(found, Level.OK)["github.webhook_answer"]
+        assert "not to server.public_url" in told(found)["github.webhook_url"]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def test_a_silent_address_is_told(settings: Settings, sandbox: SandboxHandle) -> None:

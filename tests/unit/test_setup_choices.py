@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from coven.errors import ConfigurationError
+from coven.github.urls import api_root
+from coven.governance.wire import Seam
+from coven.settings.loader import load
 from coven.setup.choices import (
     Choices,
     parse_name,
@@ -13,6 +18,9 @@ from coven.setup.choices import (
     parse_site,
     parse_webhook_url,
 )
+from coven.setup.flow import changes_for
+from coven.setup.places import Places, Written
+from coven.setup.toml_text import merge
 
 
 @pytest.mark.parametrize(
@@ -115,3 +123,24 @@ def test_the_form_goes_to_the_account_that_will_own_the_app() -> None:
 def test_choices_survive_being_written_down() -> None:
     chosen = Choices(parse_site("acme.ghe.com"), "Cody", "acme", "https://c.example.com")
     assert Choices.from_json(chosen.to_json()) == chosen
+
+
+@pytest.mark.parametrize(
+    ("host", "api", "html"),
+    [
+        ("github.com", "https://api.github.com", "https://github.com"),
+        ("ghe.example.com", "https://ghe.example.com/api/v3", "https://ghe.example.com"),
+        ("acme.ghe.com", "https://api.acme.ghe.com", "https://acme.ghe.com"),
+    ],
+)
+def test_the_configuration_leads_to_the_same_github(
+    host: str, api: str, html: str, tmp_path: Path
+) -> None:
+    places = Places(tmp_path / "c.toml", Seam())
+    written = Written(7, "cody", "Iv1", html, tmp_path / "key", tmp_path / "hook", None)
+    (tmp_path / "hook").write_text("0123456789abcdef\n")
+    choices = Choices(parse_site(host), "Cody")
+    old = '[github]\napi_base_url = "https://old.example.com"\n'
+    (tmp_path / "c.toml").write_text(merge(old, changes_for(places, choices, written, fresh=True)))
+    github = load(tmp_path / "c.toml", {}, tmp_path).settings.github  # type: ignore[union-attr]
+    assert (api_root(github.api_base_url), github.html_base_url) == (api, html)
