@@ -81,6 +81,7 @@ CHECKS: Mapping[str, str] = MappingProxyType(
         'installations[].repos."owner/name".familiars': "known",
         "governance.mode": "signed",
         "governance.model_hosts": "bare hosts",
+        "metrics.token": "long enough",
         "metrics.allow": "networks",
         # this machine
         "git": "new enough",

@@ -257,7 +257,7 @@ def keys_in(module: str) -> set[str]:
     for node in ast.walk(ast.parse((ROOT / module).read_text())):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
             continue
-        if node.func.id in {"error", "warning", "ok", "make"} and node.args:
+        if node.func.id in {"error", "warning", "ok", "make", "_short"} and node.args:
             key = node.args[0]
             if isinstance(key, ast.Constant):
                 found.add(str(key.value))
