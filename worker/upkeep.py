@@ -16,7 +16,7 @@ from coven import memory_shown
 from coven.errors import LeaseLost, StoreUnavailable
 from coven.metrics import REAPED, UPKEEP
 from coven.services import Services
-from coven.store import beats, book_sweeps, metric_counts, recoveries, rules, sweeps, tasks
+from coven.store import beats, book_sweeps, chain, metric_counts, recoveries, rules, sweeps, tasks
 from coven.store.attempts import AttemptEnd
 from coven.store.engine import Tx
 from coven.store.tasks import Ending, Task
@@ -240,6 +240,11 @@ def retain(services: Services) -> None:
         "recoveries": lambda tx: recoveries.forget(tx, ago(DELIVERY_DAYS)),
         "gauges": lambda tx: metric_counts.drop_levels(tx, ago(1)),
     }
+    payload_days = services.settings.governance.payload_days
+    if payload_days is not None:
+        drops["payloads"] = lambda tx: chain.empty_payloads(
+            tx, ago(payload_days), limit=chain.BATCH
+        )
     if storage.task_retention_days is not None:
         kept = storage.task_retention_days
         drops["tasks"] = lambda tx: sweeps.drop_tasks(tx, ago(kept))

@@ -28,7 +28,7 @@ from coven.cli.output import complain, plain, show_json, show_pairs, show_table
 from coven.errors import CovenError
 from coven.escalating import Decided, Decider, Grounds, Refusal, decide_in
 from coven.governance import defaults
-from coven.governance.admin import Admin
+from coven.governance.admin import Admin, audit_keys
 from coven.governance.admin import status as status_of
 from coven.governance.audit import (
     Anchor,
@@ -249,7 +249,7 @@ def verify_audit(
 ) -> None:
     """Prove that no row was changed, removed or added. Exit 0 or 5."""
     with desk(config, key_dir) as admin:
-        keys = admin.engine.keys.public_keys("service")
+        keys = audit_keys(admin.engine)
         anchors = _anchors(anchor)
         if exported is not None:
             with exported.open(encoding="utf-8") as lines:

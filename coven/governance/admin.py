@@ -296,6 +296,28 @@ class Admin:
         return int(self.engine.clock.now().timestamp())
 
 
+def audit_keys(engine: Engine) -> PublicKeys:
+    """Every service key that proves rows of the record: of the key folder, and vouched for.
+
+    A voucher counts when a trusted operator key signed it. Raises ``KeyProblem``,
+    ``StoreUnavailable``.
+    """
+    operators = engine.keys.public_keys("operator")
+    with engine.store.read() as tx:
+        rows = ledger.keys(tx)
+    vouched = [
+        bytes(row["public_key"])
+        for row in rows
+        if row["role"] == "service"
+        and operators.verify(
+            row["signed_by"],
+            bytes(row["signature"]),
+            key_message("service", bytes(row["public_key"]), row["created_at"]),
+        )
+    ]
+    return PublicKeys([*engine.keys.public_keys("service").raw.values(), *vouched])
+
+
 def listed(engine: Engine) -> list[dict[str, Any]]:
     """Every rule with what becomes of it at a check (``enforcement_state``)."""
     with engine.store.read() as tx:

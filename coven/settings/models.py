@@ -310,6 +310,8 @@ class Governance(Section):
     """Folder of the operator's and the service's keys; ``<state_dir>/keys`` when absent."""
     four_eyes: bool = False
     """Whoever gave the command can't approve what it escalates to."""
+    payload_days: int | None = Field(default=None, ge=1, le=3_650)
+    """Days after which the record forgets what an action was; its hash stays. None: never."""
     strict_conclusion: bool = False
     """A session that was refused something ends ``neutral`` instead of ``success``."""
     model_hosts: tuple[str, ...] = ()

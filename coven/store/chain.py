@@ -127,10 +127,16 @@ def sequence_at(tx: Tx, moment: str) -> int:
     )
 
 
-def empty_payloads(tx: Tx, before: datetime, installation: InstallationId | None = None) -> int:
+def empty_payloads(
+    tx: Tx,
+    before: datetime,
+    installation: InstallationId | None = None,
+    *,
+    limit: int | None = None,
+) -> int:
     """Retention and purge: forget what was written, keep that it was. How many rows.
 
-    ``installation`` None means all of them.
+    ``installation`` None means all of them; ``limit`` is the most rows at once.
     """
     conditions = [
         signed_events.c.payload.is_not(None),
@@ -138,4 +144,7 @@ def empty_payloads(tx: Tx, before: datetime, installation: InstallationId | None
     ]
     if installation is not None:
         conditions.append(signed_events.c.installation_id == installation)
+    if limit is not None:
+        some = select(signed_events.c.sequence).where(*conditions).limit(limit)
+        conditions = [signed_events.c.sequence.in_(some)]
     return tx.execute(update(signed_events).where(*conditions).values(payload=None)).rowcount

@@ -167,10 +167,11 @@ def test_an_escalated_task_waits_and_goes_on_when_a_person_approves(repo: Repo) 
     repo.admin.create_user(stranger)
     clicked = repo.admin.click(run["id"], "gov_approve", sender=stranger, deliver=True)
     assert "actor_lacks_write" in clicked.delivered.response
-    repo.say(task.thread, f"@cody approve {waiting.id}", author=stranger)
+    handle = repo.product.stack.settings.familiars[0].handle
+    repo.say(task.thread, f"@{handle} approve {waiting.id}", author=stranger)
     assert (now(repo, waiting), task_of(repo).state) == ("pending", TaskState.WAITING)
 
-    repo.say(task.thread, f"@cody approve {waiting.id}")
+    repo.say(task.thread, f"@{handle} approve {waiting.id}")
     done = until("the end", lambda: ended_task(repo), 60)
     assert done.state is TaskState.COMPLETED
     assert now(repo, waiting) == "consumed"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import text
@@ -11,7 +11,15 @@ from sqlalchemy import text
 from coven.bootstrap import build_services
 from coven.errors import ConfigurationError
 from coven.governance.actions import FilesystemWrite
-from coven.governance.admin import Change, EpochConflict, NoSuchRule, listed, status
+from coven.governance.admin import (
+    Change,
+    EpochConflict,
+    NoSuchRule,
+    audit_keys,
+    listed,
+    status,
+)
+from coven.governance.audit import verify_store
 from coven.governance.defaults import install_defaults, would_have_blocked
 from coven.governance.head import PolicyUnusable
 from coven.governance.identity import KeyProblem
@@ -19,11 +27,14 @@ from coven.governance.refusal import ActionRefused
 from coven.governance.seeds import SEEDS
 from coven.governance.shapes import InvalidMatcher
 from coven.governance.signing import Signer
+from coven.redaction import Redactor
+from coven.services import Services
 from coven.settings.checks import check_settings
 from coven.settings.models import Settings
 from coven.store import rules as ledger
 from coven.store.engine import Store
 from tests.support.governance import Office, office
+from worker import upkeep
 
 ALL = [seed.id for seed in SEEDS]
 GLOB = '{"glob":"/srv/**"}'
@@ -160,6 +171,28 @@ def test_a_rotated_key_takes_over_by_signing_all_again(desk: Office) -> None:
     desk.clock.advance(100)
     assert desk.engine.policy().epoch == 2
     assert row(desk, "X1")["key_id"] == new.key_id
+
+
+def test_rows_of_a_rotated_service_key_are_proven_by_its_voucher_alone(desk: Office) -> None:
+    add(desk)
+    old = desk.engine.keys.signer("service")
+    desk.admin.vouch("service", old.public)
+    desk.engine.keys.generate("service", force=True)
+    (desk.engine.keys.folder / "service_keys" / f"{old.key_id}.pub").unlink()
+    assert not verify_store(desk.store, desk.engine.keys.public_keys("service")).ok
+    report = verify_store(desk.store, audit_keys(desk.engine))
+    assert (report.ok, report.signature_failures) == (True, 0)
+
+
+@pytest.mark.parametrize("change", ["role = 'operator'", "created_at = created_at + 1"])
+def test_a_changed_voucher_proves_nothing(desk: Office, change: str) -> None:
+    add(desk)
+    other = Signer.from_seed(b"o" * 32)
+    desk.admin.vouch("service", other.public)
+    assert other.key_id in audit_keys(desk.engine)
+    with desk.store.write() as tx:
+        tx.execute(text(f"UPDATE governance_keys SET {change}"))
+    assert other.key_id not in audit_keys(desk.engine)
 
 
 def test_what_was_signed_elsewhere_is_accepted_once(desk: Office) -> None:
@@ -320,11 +353,11 @@ def test_switched_on_the_first_effects_of_a_process_are_on_record(
     desk = Office(
         settings,
         services.store,
-        None,
+        cast(Any, None),
         services.rules.engine,
         services.rules,
-        None,
-        services.seam,  # type: ignore[arg-type]
+        cast(Any, None),
+        services.seam,
     )
     assert any("secret_key" in event["payload"] for event in desk.events("governance.check"))
     services.store.close()
@@ -340,3 +373,25 @@ def test_unsigned_rules_are_never_for_others(deployment: str, level: str) -> Non
     )
     [found] = [f for f in check_settings(settings) if f.key == "governance.mode"]
     assert found.level.name == level
+
+
+def test_payloads_are_forgotten_after_their_time_and_the_chain_still_proves(desk: Office) -> None:
+    add(desk)
+    settings = desk.settings.model_copy(
+        update={"governance": desk.settings.governance.model_copy(update={"payload_days": 30})}
+    )
+    services = Services(
+        settings=settings, store=desk.store, github=cast(Any, None), clock=desk.clock,
+        seam=desk.seam, bell=cast(Any, None), redactor=Redactor(), secret_key=b"k", rules=desk.gate,
+    )  # fmt: skip
+    desk.clock.advance(29 * 86_400)
+    upkeep.retain(services)
+    assert all(event["payload"] for event in desk.events())
+    old = len(desk.events())
+    desk.clock.advance(2 * 86_400)
+    add(desk, "X2", matcher='{"glob":"/other/**"}')
+    upkeep.retain(services)
+    kept = [event["payload"] is not None for event in desk.events()]
+    assert kept == [False] * old + [True] * (len(kept) - old)
+    report = desk.proven()
+    assert (report.ok, report.pruned_payloads) == (True, old)
