@@ -26,15 +26,12 @@ AT = datetime(2026, 7, 14, 10, 0, tzinfo=UTC)
 
 def pictures(seeded: Seeded) -> dict[str, str]:
     """Names and paths."""
-    task, entry = seeded.tasks[TENANT], seeded.entries[TENANT]
+    task = seeded.tasks[TENANT]
     return {
         "now": "/ops/?installation_id=41",
         "tasks": "/ops/tasks?installation_id=41",
         "task": f"/ops/tasks/{task}",
         "memory": "/ops/memory?installation_id=41",
-        "memory-entry": f"/ops/memory/41/{entry.id}",
-        "rules": "/ops/rules?installation_id=41",
-        "usage": "/ops/usage?installation_id=41",
     }
 
 
