@@ -238,7 +238,7 @@ REMOVALS = [
     ),
     without(
         "the Marketplace's secret",
-        "receiver.Receiver.receive",
+        "receiver.Receiver._receive",
         "if request.event == MARKETPLACE else self._secrets",
         "if True else self._secrets",
         events.test_a_purchase_is_verified_by_its_own_secret_which_opens_nothing_else,
