@@ -13,11 +13,12 @@ from typing import Any
 
 from coven.errors import CovenError, GovernanceRefused
 from coven.escalating import Decider, Refusal, decide_escalation
+from coven.governance import codes
 from coven.governance.admin import Admin, Change, EpochConflict, Row, listed, status
 from coven.governance.asking import Asker, ask
 from coven.governance.engine import Engine
 from coven.governance.gate import RulesGate
-from coven.governance.head import PolicyUnusable
+from coven.governance.head import ROLLBACK, TAMPERED, UNAVAILABLE, PolicyUnusable
 from coven.governance.shapes import InvalidMatcher
 from coven.governance.world import Origin, Scope
 from coven.services import Services
@@ -30,6 +31,12 @@ from webhooks.api.context import Call, Outcome
 from webhooks.api.problems import Problem, not_found
 
 _BINARY = ("signature", "digest")
+_UNPROVEN = {
+    TAMPERED: codes.POLICY_TAMPERED,
+    ROLLBACK: codes.ROLLBACK,
+    UNAVAILABLE: codes.UNAVAILABLE,
+}
+"""Codes of the API for a change that does not prove."""
 
 
 def list_rules(call: Call[shapes.RulesQuery, Any]) -> Outcome:
@@ -89,7 +96,7 @@ def check_action(call: Call[Any, shapes.CheckBody]) -> Outcome:
 def add_rule(call: Call[Any, shapes.ChangeBody]) -> Outcome:
     """Add a rule that the operator signed elsewhere."""
     if call.body.row.revision != 1:
-        raise Problem(409, "governance.epoch_conflict", "row.revision: a new rule begins at 1")
+        raise Problem(409, codes.EPOCH_CONFLICT, "row.revision: a new rule begins at 1")
     return _accept(call, "governance.rule_added")
 
 
@@ -106,7 +113,7 @@ def remove_rule(call: Call[Any, shapes.ChangeBody]) -> Outcome:
     if call.body.row.removed_at is None or call.body.row.enabled:
         raise Problem(
             422,
-            "governance.invalid_matcher",
+            codes.INVALID_MATCHER,
             "row.removed_at: a rule is removed by a disabled row with the time of its removal",
         )
     return _accept(call, "governance.rule_removed")
@@ -139,9 +146,9 @@ def decide(call: Call[Any, shapes.DecisionBody]) -> Outcome:
         raise not_found()
     if done.refused is Refusal.OVER:
         why = f"it is {done.escalation.status}; look at the newest ones"
-        raise Problem(409, "governance.already_decided", why)
+        raise Problem(409, codes.ALREADY_DECIDED, why)
     if done.refused is not None:
-        raise Problem(403, "governance.self_approval", "somebody else has to decide this")
+        raise Problem(403, codes.SELF_APPROVAL, "somebody else has to decide this")
     return Outcome(
         shapes.EscalationAnswer(escalation=_escalation_item(done.escalation)),
         rows=1,
@@ -216,16 +223,15 @@ def _accept(call: Call[Any, shapes.ChangeBody], event_type: str) -> Outcome:
     except EpochConflict as error:
         raise Problem(409, error.code, f"{error}; read the rules again, then sign anew") from None
     except InvalidMatcher as error:
-        raise Problem(422, "governance.invalid_matcher", str(error), field="row") from None
+        raise Problem(422, codes.INVALID_MATCHER, str(error), field="row") from None
     except PolicyUnusable as error:
-        code = error.code.replace(":", ".")
-        raise Problem(409, code, f"{error}") from None
+        raise Problem(409, _UNPROVEN.get(error.code, error.code), str(error)) from None
     return Outcome(_rule_answer(call, body.row.id), rows=1, target=body.row.id)
 
 
 def _require_same(call: Call[Any, shapes.ChangeBody]) -> None:
     if call.body.row.id != call.path["rule_id"]:
-        raise Problem(422, "governance.invalid_matcher", "row.id: is not the rule of the path")
+        raise Problem(422, codes.INVALID_MATCHER, "row.id: is not the rule of the path")
 
 
 def _rule_answer(call: Call[Any, Any], rule_id: str) -> shapes.RuleAnswer:
@@ -277,7 +283,7 @@ def _gate(services: Services) -> RulesGate:
     if services.rules is None:
         raise Problem(
             409,
-            "governance.off",
+            codes.OFF,
             "rules are switched off on this server; the operator sets governance.enabled = true",
         )
     return services.rules

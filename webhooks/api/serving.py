@@ -19,6 +19,7 @@ from werkzeug.http import parse_etags
 
 from coven.api_tokens import TokenScope, digest_of, id_of
 from coven.errors import ConfigurationError, GovernanceRefused, StoreUnavailable
+from coven.governance import codes
 from coven.governance.identity import KeyRing
 from coven.governance.signed_requests import check_request
 from coven.governance.signing import PublicKeys
@@ -142,7 +143,7 @@ class Api:
         if found.epoch != epoch:
             raise Problem(
                 409,
-                "governance.epoch_conflict",
+                codes.EPOCH_CONFLICT,
                 f"If-Match: the rules are at epoch {epoch}; read them again, then sign anew",
                 field="If-Match",
             )
@@ -283,7 +284,7 @@ def _stale() -> Problem:
         "the operator's signature was not accepted; sign the request anew: a trusted key, this "
         "machine's time, a fresh nonce, and exactly the method, path, host, body and If-Match sent"
     )
-    return Problem(401, "governance.stale_request", detail)
+    return Problem(401, codes.STALE_REQUEST, detail)
 
 
 def _slow_down(wait_secs: int) -> Problem:
