@@ -1,4 +1,4 @@
-"""What surfaces call a refusal, for programs. Codes of verdicts themselves stand with the engine."""
+"""What surfaces call a refusal, for programs; codes of verdicts stand with the engine."""
 
 from __future__ import annotations
 
