@@ -208,7 +208,7 @@ def reconcile(services: Services, rules: ToolRules, task: Task) -> Reconciled:
     """
     reading = _read(rules)
     calls = reading.entries[_CANARY_CALLS:]
-    events = [event for call in calls for event in _events(services, task, call)]
+    events = [event for call in calls for event in _events(services, rules, task, call)]
     if reading.problem is not None:
         facts = {"problem": reading.problem, "calls": len(calls)}
         events.append(_event(services, task, INCOMPLETE, facts))
@@ -322,7 +322,11 @@ def _read(rules: ToolRules) -> Reading:
     return reading
 
 
-def _events(services: Services, task: Task, call: Mapping[str, Any]) -> list[Event]:
+def _events(
+    services: Services, rules: ToolRules, task: Task, call: Mapping[str, Any]
+) -> list[Event]:
+    # The session may write what it likes, but not that a person approved what nobody did.
+    handed = {one.id for one in rules.binding.approved}
     found = []
     verdicts = call.get("verdicts")
     for verdict in verdicts if isinstance(verdicts, list) else ():
@@ -336,7 +340,7 @@ def _events(services: Services, task: Task, call: Mapping[str, Any]) -> list[Eve
                 "namespace": _acting(task).namespace,
                 "point": "session.hook",
                 "tool": call.get("tool"),
-                "approved": verdict.get("approved"),
+                "approved": next((i for i in handed if i == verdict.get("approved")), None),
             }
             found.append(_event(services, task, CHECK, payload))
     return found
