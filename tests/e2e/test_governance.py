@@ -123,8 +123,13 @@ KINDS = ("filesystem_write", "process_spawn", "network_request")
 def test_a_refused_task_fails_at_once_and_says_which_rule(repo: Repo) -> None:
     root = repo.product.stack.settings.workspace_root
     rule(repo, "X1", "filesystem_write", f'{{"glob":"{root}/**"}}', "refuse")
+    before = len(repo.admin.requests())
     pull = repo.pull({"things/x.py": "x = 1\n"})
     run = repo.completed(pull["head"]["sha"])
+    seen = repo.admin.requests(before)
+    minted = [each for each in seen if each["path"].endswith("/access_tokens")]
+    assert len(minted) <= 2, "one to look the actor up and one to show the verdict; none to work"
+    assert "get_repository" not in {each["purpose"] for each in seen}, "not even a second look"
     assert run["conclusion"] == "failure"
     assert run["output"]["title"] == "Blocked by governance: X1"
     assert run["actions"] == []
