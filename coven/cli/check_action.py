@@ -17,9 +17,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from coven.cli.context import ConfigOption, JsonOption, opened_store
+from coven.cli.governed import ask_one
 from coven.cli.output import complain
 from coven.clock import SystemClock
-from coven.errors import CovenError
 from coven.governance import hook as entry
 from coven.governance.actions import Kind, action_json
 from coven.governance.audit import Event, Recorder, redacted
@@ -52,6 +52,7 @@ def check_action(
     snapshot: Annotated[Path | None, typer.Option(help="Policy file of a session.")] = None,
     journal: Annotated[Path | None, typer.Option(help="Journal of a session.")] = None,
     key: Annotated[str | None, typer.Option(help="Public key of the policy, hex.")] = None,
+    agent_id: Annotated[str, typer.Option("--agent-id", help="Who asks, for the record.")] = "cli",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -65,19 +66,16 @@ def check_action(
     if not from_pretool_stdin and (kind is None or len(asked) != 1):
         complain("give --from-pretool-stdin, or --kind with its one member")
         raise typer.Exit(USAGE)
+    if kind is not None and not from_pretool_stdin:
+        scope = Scope(Origin.TOOL, cwd=str(Path.cwd()))
+        ask_one(config, {"kind": kind.value, **asked}, scope, agent_id, as_json)
     try:
-        decisions = _decide(config, None if from_pretool_stdin else {"kind": kind, **asked})
-    except Exception as error:
-        if not from_pretool_stdin and isinstance(error, CovenError):
-            raise
+        decisions = _decide(config)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong refuses
         raise typer.Exit(entry.answer(f"governance:unavailable: {error}")) from None
     blocking = next((one for one in decisions if one.is_blocking), None)
-    if from_pretool_stdin:
-        refused = None if blocking is None else f"{blocking.rule_id}: {blocking.reason}"
-        raise typer.Exit(entry.answer(refused))
-    [decision] = decisions
-    print(json.dumps(_envelope(decision, kind)) if as_json else _line(decision))
-    raise typer.Exit(REFUSED if decision.is_blocking else 0)
+    refused = None if blocking is None else f"{blocking.rule_id}: {blocking.reason}"
+    raise typer.Exit(entry.answer(refused))
 
 
 @hook_app.command("print")
@@ -121,27 +119,22 @@ def hooks_in(settings: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _decide(config: Path | None, asked: Mapping[str, Any] | None) -> list[Decision]:
-    """The verdicts; those on an event are on record before they are given."""
+def _decide(config: Path | None) -> list[Decision]:
+    """The verdicts on an event; they are on record before they are given."""
     here = os.getcwd()  # noqa: PTH109 - as the harness gives it
-    if asked is None:
-        event = read_event(sys.stdin.buffer.read(entry.MAX_EVENT_BYTES + 1), here)
-        if event.tool == CANARY_TOOL:
-            return [refusal("canary", "the hook is at work")]
-        actions: list[Any] = list(event.actions)
-        here = event.cwd or here
-    else:
-        actions = [asked]
-    scope = Scope(Origin.TOOL, cwd=here)
+    event = read_event(sys.stdin.buffer.read(entry.MAX_EVENT_BYTES + 1), here)
+    if event.tool == CANARY_TOOL:
+        return [refusal("canary", "the hook is at work")]
+    scope = Scope(Origin.TOOL, cwd=event.cwd or here)
     settings = load_settings(config)
     with opened_store(config) as store:
         engine = Engine.of(settings, store, SystemClock())
-        decisions = [engine.decide(action, scope) for action in actions]
-        if asked is None and actions:
-            events = [
-                _event(action, decision)
-                for action, decision in zip(actions, decisions, strict=True)
-            ]
+        decisions = [engine.decide(action, scope) for action in event.actions]
+        events = [
+            _event(action, decision)
+            for action, decision in zip(event.actions, decisions, strict=True)
+        ]
+        if events:
             Recorder(store, engine.keys.service()).commit(events, SystemClock().now())
     return decisions
 
@@ -157,21 +150,3 @@ def _event(action: Any, decision: Decision) -> Event:
         "point": "cli.hook",
     }
     return Event(CHECK, redacted(Redactor(), payload), "harness")
-
-
-def _line(decision: Decision) -> str:
-    verdict = decision.verdict.value.capitalize()
-    return f"{verdict}: {decision.rule_id} — {decision.reason}" if decision.rule_id else verdict
-
-
-def _envelope(decision: Decision, kind: Kind | None) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "decision": decision.json(),
-        "kind": None if kind is None else kind.value,
-        "policy_epoch": decision.policy_epoch,
-        "matched": decision.matched_json(),
-    }
-    if decision.is_blocking:
-        escalates = decision.verdict.value == "escalate"
-        found["error"] = "GOVERNANCE_ESCALATED" if escalates else "GOVERNANCE_REFUSED"
-    return found

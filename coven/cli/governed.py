@@ -16,25 +16,28 @@ exit  meaning
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from coven.cli.context import opened_store
-from coven.cli.output import complain
+from coven.cli.output import complain, show_json
 from coven.clock import SystemClock
 from coven.errors import ConfigurationError, CovenError, GovernanceRefused, StoreUnavailable
 from coven.governance.admin import Admin, NoSuchRule
+from coven.governance.asking import Asker, ask
 from coven.governance.audit import Recorder
 from coven.governance.engine import Engine
 from coven.governance.head import UNAVAILABLE, PolicyUnusable
-from coven.governance.identity import NO_OPERATOR_KEY, KeyProblem
+from coven.governance.identity import KeyProblem
 from coven.governance.policy import PolicyCorrupt
 from coven.governance.shapes import InvalidMatcher
+from coven.governance.world import Scope
+from coven.redaction import Redactor
 from coven.settings.loader import load_settings
 from coven.settings.models import Settings
 
@@ -115,6 +118,26 @@ def desk(config: Path | None, key_dir: Path | None = None) -> Iterator[Admin]:
         yield Admin(engine, Recorder(store, engine.keys.service()))
 
 
+def ask_one(
+    config: Path | None,
+    action: Mapping[str, Any],
+    scope: Scope,
+    agent: str,
+    as_json: bool,
+) -> NoReturn:
+    """Ask about one action, on record; print the answer and end with 0 or 2."""
+    with desk(config) as admin:
+        asker = Asker(f"cli:{agent}", "cli.check")
+        answer = ask(admin.engine, admin.recorder, Redactor(), action, scope, asker)
+    if as_json:
+        show_json(answer.json())
+    else:
+        decision = answer.decision
+        word = decision.verdict.value.capitalize()
+        print(f"{word}: {decision.rule_id} — {decision.reason}" if decision.rule_id else word)
+    raise typer.Exit(REFUSED if answer.decision.is_blocking else DONE)
+
+
 def envelope(verb: str, result: object) -> dict[str, object]:
     """The JSON form of an answer."""
     return {"verb": verb, "result": result}
@@ -129,10 +152,3 @@ def json_object(option: str, text: str) -> Any:
     if not isinstance(value, dict):
         raise InvalidMatcher(f"{option}: this is no JSON object; send one")
     return value
-
-
-__all__ = [
-    "BAD", "DONE", "NO_KEY", "NO_OPERATOR_KEY", "REFUSED", "UNREACHABLE", "UNVERIFIED", "USAGE",
-    "Governed", "KeyDirOption", "SignOption", "code_of", "desk", "envelope", "json_object",
-    "require_sign", "settings_with",
-]  # fmt: skip

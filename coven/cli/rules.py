@@ -11,11 +11,11 @@ import typer
 from coven.cli.context import ConfigOption, JsonOption
 from coven.cli.governed import (
     BAD,
-    REFUSED,
     USAGE,
     Governed,
     KeyDirOption,
     SignOption,
+    ask_one,
     desk,
     envelope,
     json_object,
@@ -24,11 +24,9 @@ from coven.cli.governed import (
 from coven.cli.output import complain, show_json, show_pairs, show_table
 from coven.governance.actions import Kind
 from coven.governance.admin import Admin, NoSuchRule, Row, listed, shown, status
-from coven.governance.asking import Asker, ask
 from coven.governance.rules import GLOBAL, Severity
 from coven.governance.strict_json import JsonRefused, loads
 from coven.governance.world import Origin, Scope
-from coven.redaction import Redactor
 
 app = typer.Typer(
     cls=Governed,
@@ -167,17 +165,8 @@ def check(
 ) -> None:
     """Ask the rules about one action; the question is put on record. Exit 0 or 2."""
     action = json_object("--payload", payload) | {"kind": kind.value}
-    with desk(config) as admin:
-        scope = Scope(origin, namespace, cwd=str(Path.cwd()))
-        asker = Asker(f"cli:{agent_id}", "cli.check")
-        answer = ask(admin.engine, admin.recorder, Redactor(), action, scope, asker)
-    if as_json:
-        show_json(answer.json())
-    else:
-        decision = answer.decision
-        word = decision.verdict.value.capitalize()
-        print(f"{word}: {decision.rule_id} — {decision.reason}" if decision.rule_id else word)
-    raise typer.Exit(REFUSED if answer.decision.is_blocking else 0)
+    scope = Scope(origin, namespace, cwd=str(Path.cwd()))
+    ask_one(config, action, scope, agent_id, as_json)
 
 
 @app.command("test")
