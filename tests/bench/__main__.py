@@ -14,12 +14,22 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import api_calls, checkout, claims, governance, overhead, record, redaction
+from tests.bench import (
+    api_calls,
+    checkout,
+    claims,
+    dashboard,
+    governance,
+    overhead,
+    record,
+    redaction,
+)
 
 PARTS: dict[str, Callable[[Path], None]] = {
     "calls": api_calls.measure,
     "checkout": checkout.measure,
     "claims": claims.measure,
+    "dashboard": dashboard.measure,
     "governance": governance.measure,
     "overhead": overhead.measure,
     "record": record.measure,

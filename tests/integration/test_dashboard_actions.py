@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import re
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from coven.api_tokens import TokenScope
 from coven.errors import StoreUnavailable
 from coven.memory.book import EntryState
 from coven.store import api_tokens, book, escalations
-from coven.store.engine import Store
+from coven.store.engine import open_store
 from coven.store.tables import attempts, surfaces, tasks
 from coven.store.tables_api import api_audit
 from coven.store.tables_governance import signed_events
@@ -25,9 +28,28 @@ from tests.support.dashboard import HOSTILE, ORIGIN, Browser, Seeded, World
 from webhooks.dashboard.sessions import BY_TOKEN
 
 
+@pytest.fixture(scope="module")
+def model(_sqlite_file: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Seeded, Path]:
+    """Seeded once; each test has a copy of the ledgers."""
+    folder = tmp_path_factory.mktemp("model")
+    file = folder / "coven.db"
+    shutil.copyfile(_sqlite_file, file)
+    store = open_store(f"sqlite:///{file}")
+    found = Seeded(World(store, folder), work=2)
+    store.close()  # the last one out writes everything into the file
+    return found, folder
+
+
 @pytest.fixture
-def seeded(sqlite_store: Store, tmp_path: Path) -> Seeded:
-    return Seeded(World(sqlite_store, tmp_path), work=2)
+def seeded(model: tuple[Seeded, Path], tmp_path: Path) -> Iterator[Seeded]:
+    made, folder = model
+    shutil.copyfile(folder / "coven.db", tmp_path / "coven.db")
+    shutil.copytree(folder / "state", tmp_path / "state")
+    store = open_store(f"sqlite:///{tmp_path / 'coven.db'}")
+    found = copy.copy(made)
+    found.world = World(store, tmp_path)
+    yield found
+    store.close()
 
 
 def entry_path(seeded: Seeded, word: str = "") -> str:
