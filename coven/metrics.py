@@ -82,7 +82,7 @@ FIRST_SURFACE = Metric(
 QUEUE_WAIT = Metric(
     "coven_queue_wait_seconds",
     Kind.HISTOGRAM,
-    "From when work could begin to when a worker began it.",
+    "From when work was wanted to when a worker first began it.",
     ("lane",),
     _SLOW,
 )

@@ -63,10 +63,9 @@ def claim_next(services: Services, woken: TaskId, worker: str) -> tuple[Task, in
 
 
 def _waited(services: Services, task: Task, number: int, now: datetime) -> None:
-    # Later attempts begin when their back-off ends; what resumed without one has no such time.
-    since = task.not_before or (task.created_at if number == 1 else None)
-    if since is not None:
-        services.meter.observe(QUEUE_WAIT, (now - since).total_seconds(), task.lane)
+    # Later attempts and rounds waited for something else than a worker.
+    if number == 1 and task.round == 1:
+        services.meter.observe(QUEUE_WAIT, (now - task.created_at).total_seconds(), task.lane)
 
 
 def _explain(services: Services, woken: TaskId) -> None:

@@ -78,8 +78,8 @@ def finish_in(
 
 def close(services: Services, tx: Tx, task: Task, now: datetime, end: AttemptEnd) -> None:
     """Close the attempt that holds the task's lease, and count it."""
-    attempts.finish(task.installation_id, tx, task.id, _token(task), now, end)
-    services.meter.count(ATTEMPTS, task.lane, end.outcome)
+    if attempts.finish(task.installation_id, tx, task.id, _token(task), now, end):
+        services.meter.count(ATTEMPTS, task.lane, end.outcome)
 
 
 def end_idle(

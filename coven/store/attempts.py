@@ -100,8 +100,11 @@ def finish(
     token: str,
     now: datetime,
     end: AttemptEnd,
-) -> None:
-    """Close the open attempt that holds ``token``, and count its time; a closed one stays."""
+) -> bool:
+    """Close the open attempt that holds ``token``, and count its time.
+
+    A closed one stays as it is: False.
+    """
     closed = tx.execute(
         update(attempts)
         .where(_open(installation, task_id, token))
@@ -110,6 +113,7 @@ def finish(
     ).one_or_none()
     if closed is not None:
         usage.attempt_ended(installation, tx, task_id, closed.number, closed.started_at, now)
+    return closed is not None
 
 
 def of_task(installation: InstallationId, tx: Tx, task_id: TaskId) -> list[Attempt]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import case, func, or_, select
 from sqlalchemy.sql import Select
 
 from coven import metrics_standing as names
@@ -41,7 +41,9 @@ def _tasks(tx: Tx, now: datetime) -> Iterator[Sample]:
     for state in LIVE_STATES:
         for lane in Lane:
             yield names.TASKS, (state, lane), float(found.get((state, lane), 0))
-    since = func.min(func.coalesce(c.not_before, c.created_at), type_=c.created_at.type)
+    # A queued row last changed when it was queued; its back-off may end later.
+    could = case((c.not_before > c.updated_at, c.not_before), else_=c.updated_at)
+    since = func.min(could, type_=c.updated_at.type)
     waiting = select(c.lane, since).where(
         c.state == TaskState.QUEUED, or_(c.not_before.is_(None), c.not_before <= now)
     )

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 import subprocess
 import threading
@@ -12,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+import requests
 from sqlalchemy import select
 
 from coven.clock import SystemClock
@@ -21,7 +24,8 @@ from coven.metrics import ATTEMPTS, Part
 from coven.recovery import recover_deliveries
 from coven.sandbox.stack import DemoFamiliar
 from coven.store import metric_counts
-from coven.store.tables import attempts
+from coven.store.tables import attempts, tasks
+from coven.tracing import read
 from tests.e2e.kit import BAD_CODE, Product, Repo, make_repo, running, until
 
 pytestmark = [pytest.mark.xdist_group("rolling"), pytest.mark.timeout(180)]
@@ -102,7 +106,35 @@ def test_every_process_is_replaced_under_load(product: Product) -> None:
         and row.started_at > asked + timedelta(seconds=0.5)
     ]
     assert late == [], "a worker that drains claims nothing"
+    with product.store.read() as tx:
+        traces = [read(header) for (header,) in tx.execute(select(tasks.c.traceparent))]
+    for trace in traces:
+        assert trace is not None
+        assert events_of(product, trace.trace_id) >= {
+            ("web", "delivery_settled"),
+            ("sessions", "attempt_started"),
+            ("control", "surface_published"),
+        }
     until("the counts", lambda: counted(product) == len(all_attempts(product)), 15)
+    page = requests.get(product.stack.webhook_url.replace("/webhook", "/metrics"), timeout=5).text
+    for name in ("first_surface", "queue_wait", "session", "webhook_accept", "github_request"):
+        found = re.search(rf"^coven_{name}_seconds_count(?:{{.*}})? (\S+)$", page, re.M)
+        assert found is not None, name
+        assert float(found[1]) >= PULLS, name
+    for name in ("deliveries_total", "github_requests_total", "upkeep_runs_total"):
+        assert re.search(rf"^coven_{name}{{.*}} [1-9]", page, re.M), name
+    assert re.search(r"^coven_github_rate_limit_remaining{.*core.*} \d", page, re.M)
+
+
+def events_of(product: Product, trace_id: str) -> set[tuple[str, str]]:
+    """(process, event) of every log line of a trace."""
+    lines = [
+        json.loads(line)
+        for log in (product.stack.state_dir / "logs").glob("*.log")
+        for line in log.read_text().splitlines()
+        if f'"trace_id": "{trace_id}"' in line
+    ]
+    return {(line["process"], line["event"]) for line in lines}
 
 
 def running_attempts(product: Product) -> int:

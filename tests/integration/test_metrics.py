@@ -16,11 +16,11 @@ from coven.metrics import ATTEMPTS, COUNTED, OTHER, RATE_LEFT, Meter, Part
 from coven.metrics_flush import Flusher, flush
 from coven.metrics_standing import ASKED, STANDING
 from coven.settings.models import Metrics
-from coven.store import metric_counts, standing
+from coven.store import metric_counts, standing, tasks
 from coven.store.engine import Store
 from coven.tracing import read as read_trace
 from tests.integration.receiver_kit import Bench, payload, settings
-from tests.ledger import NOW, put
+from tests.ledger import NOW, TENANT, put
 from webhooks.metrics import KEPT_SECS, refusal
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -85,6 +85,18 @@ def test_a_task_that_waits_for_its_time_is_not_old(store: Store) -> None:
         found = {(metric.name, labels): value for metric, labels, value in standing.read(tx, NOW)}
     assert found["coven_queue_oldest_seconds", ("review",)] == 0
     assert found["coven_tasks", ("queued", "review")] == 1
+
+
+def test_a_task_that_waited_for_a_person_is_not_old_either(store: Store) -> None:
+    task = put(store, state="waiting")
+    later = NOW + timedelta(days=2)
+    with store.write() as tx:
+        assert tasks.resume(TENANT, tx, task, later) is not None
+    with store.read() as tx:
+        found = {
+            m.name: value for m, labels, value in standing.read(tx, later) if "review" in labels
+        }
+    assert found["coven_queue_oldest_seconds"] == 0
 
 
 def test_every_metric_is_there_from_the_start(bench: Bench) -> None:
