@@ -95,11 +95,12 @@ def _measure(store: Store, folder: Path) -> None:
         "Tasks, failed": "/ops/tasks?installation_id=41&state=failed",
         "Tasks, waiting": "/ops/tasks?installation_id=41&state=waiting",
         "Tasks, by title": "/ops/tasks?installation_id=41&q=number+99",
+        "Tasks, no such title": "/ops/tasks?installation_id=41&q=nowhere",
         "Tasks, one repository": "/ops/tasks?installation_id=41&repo=octo/repo-7",
         "Task": f"/ops/tasks/{seeded.tasks[TENANT]}",
         "Deliveries": "/ops/deliveries?installation_id=41",
         "Memory": "/ops/memory?installation_id=41",
-        "Usage, a week": "/ops/usage?installation_id=41&since=2025-12-25",
+        "Usage": "/ops/usage?installation_id=41",
         "Audit": "/ops/audit?installation_id=41",
     }.items():
         with statements(store) as asked:

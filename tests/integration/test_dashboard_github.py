@@ -17,8 +17,9 @@ from coven.memory.book import EntryState, NewEntry, Source
 from coven.memory.keys import MemoryKey
 from coven.sandbox.oauth import CLIENT_SECRET
 from coven.sandbox.process import launch_sandbox
-from coven.store import book
+from coven.store import book, escalations
 from coven.store.engine import Store, open_store
+from coven.store.escalations import Escalation, Status
 from coven.store.tables_tenancy import installation_repositories
 from coven.values import InstallationId, RepoId, RepoName, TrustScope
 from tests.integration import sandbox_kit
@@ -85,6 +86,37 @@ class Github:
             found = book.propose(self.tenant, tx, new, self.clock.now()).entry
         assert found is not None
         return found.id
+
+    def escalate(self, repo: RepoName) -> str:
+        """An action of work in this repository that waits."""
+        number = self.repo_id if repo == REPO else RepoId(self.repo_id + 1)
+        task = put(
+            self.world.store,
+            installation_id=self.tenant,
+            repo_id=number,
+            repo_owner=repo.owner,
+            repo_name=repo.name,
+        )
+        wanted = Escalation(
+            id=escalations.new_id(),
+            installation_id=self.tenant,
+            task_id=task,
+            repo_id=number,
+            namespace="_global",
+            rule_id="R106",
+            reason="deleting a branch needs a person",
+            kind="network_request",
+            action_digest="0" * 64,
+            action_redacted="{}",
+            policy_epoch=1,
+            head_sha=None,
+            status=Status.PENDING,
+            requested_at=self.clock.now(),
+            expires_at=self.clock.now() + timedelta(hours=70),
+        )
+        with self.world.store.write() as tx:
+            escalations.request(self.tenant, tx, wanted)
+        return wanted.id
 
     def begin(self, browser: Browser, wanted: str = "/ops/tasks") -> str:
         """Where the browser is sent."""
@@ -221,3 +253,22 @@ def test_the_user_token_is_kept_nowhere(github: Github) -> None:
     assert session.github.login == "mira"
     assert "ghu_" not in repr(session)
     assert session.github.grants[0].scope == TokenScope.MEMORY_WRITE
+
+
+def test_write_access_decides_about_actions_of_that_repository_only(github: Github) -> None:
+    browser = github.sign_in("mira")
+    mine = github.escalate(REPO)
+    other = github.escalate(OTHER)
+    page = browser.get("/ops/rules").text
+    assert mine in page
+    assert other not in page
+    assert browser.post(f"/ops/rules/escalations/{other}/deny").status_code == 404
+    assert browser.post(f"/ops/rules/escalations/{mine}/deny").status_code == 303
+    with github.world.store.read() as tx:
+        found = escalations.get(github.tenant, tx, mine)
+        left = escalations.get(github.tenant, tx, other)
+    assert found is not None
+    assert (found.status, found.decided_by) == (Status.DENIED, "mira")
+    assert left is not None
+    assert left.status is Status.PENDING
+    assert github.sign_in("rex").post(f"/ops/rules/escalations/{mine}/approve").status_code == 403

@@ -11,11 +11,12 @@ from flask import Response
 from coven.store import installations, sweeps
 from coven.store.engine import Tx
 from webhooks.api import handlers, inputs, shapes
-from webhooks.api.reads import USAGE_WINDOW
 from webhooks.dashboard.asking import Ask, Page, Sent, Shown
 from webhooks.dashboard.charts import columns
 from webhooks.dashboard.lines import csv_lines
 
+WINDOW = timedelta(days=14)
+"""What is shown unless asked otherwise."""
 MOST_DAYS = 92
 MOST_BARS = 24
 
@@ -75,7 +76,7 @@ def export(ask: Ask, tx: Tx) -> Sent:
 def _asked(ask: Ask, tx: Tx) -> tuple[inputs.UsageQuery, shapes.UsageAnswer]:
     query = ask.read(inputs.UsageQuery)
     if query.since is None:
-        start = (ask.now - USAGE_WINDOW).replace(hour=0, minute=0, second=0, microsecond=0)
+        start = (ask.now - WINDOW).replace(hour=0, minute=0, second=0, microsecond=0)
         query = query.model_copy(update={"since": start})
     answer = handlers.usage(ask.call(tx, query)).answer
     assert isinstance(answer, shapes.UsageAnswer)
