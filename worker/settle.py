@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import structlog
+
 from coven import governance_shown, memory_shown
 from coven.errors import LeaseLost
 from coven.metrics import ATTEMPTS
@@ -25,6 +27,8 @@ from coven.waiting import APPROVAL_PATIENCE, WAITING_FOR_APPROVAL
 from worker import reactions, show
 from worker.memory import MemoryReport, keep_report, note_report
 from worker.retry import jitter, next_attempt_at
+
+_log = structlog.get_logger(__name__)
 
 
 def finish(
@@ -44,6 +48,7 @@ def finish(
     """
     with services.store.write("task.finish") as tx:
         ended = finish_in(services, tx, task, ending, attempt, wanted, good=good, memory=memory)
+    _say("task_ended", ended, attempt.outcome)
     services.bell.publish(task.id)
     return ended
 
@@ -230,6 +235,7 @@ def wait(
             note_report(services, tx, waiting, memory)
         wanted = governance_shown.completed(services.settings, tx, waiting, wanted)
         show.desire_all(tx, waiting, wanted, now)
+    _say("task_waits", waiting, attempt.outcome, waiting_for=waiting_for)
     services.bell.publish(task.id)
     return waiting
 
@@ -261,9 +267,23 @@ def _requeue(
             raise LeaseLost(f"task {task.id} is not ours any more")
         close(services, tx, task, now, attempt)
         show.desire_all(tx, queued, wanted, now)
+    _say("task_queued_again", queued, attempt.outcome)
     if wanted:
         services.bell.publish(task.id)
     return queued
+
+
+def _say(event: str, task: Task, outcome: str, **more: object) -> None:
+    """The one line of a transition, after its commit."""
+    _log.info(
+        event,
+        task=task.id,
+        installation=task.installation_id,
+        verb=task.verb,
+        state=task.state,
+        outcome=outcome,
+        **more,
+    )
 
 
 def _token(task: Task) -> str:

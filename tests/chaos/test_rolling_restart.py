@@ -113,6 +113,7 @@ def test_every_process_is_replaced_under_load(product: Product) -> None:
         assert events_of(product, trace.trace_id) >= {
             ("web", "delivery_settled"),
             ("sessions", "attempt_started"),
+            ("sessions", "task_ended"),
             ("control", "surface_published"),
         }
     until("the counts", lambda: counted(product) == len(all_attempts(product)), 15)

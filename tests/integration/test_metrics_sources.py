@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from coven.bell import SilentBell
 from coven.clock import ManualClock, SystemClock
@@ -128,3 +129,19 @@ def test_requests_are_counted_by_operation_and_answer() -> None:
     found = grown(meter).items()
     calls = {part.labels: by for part, by in found if part.metric == GITHUB_CALLS.name}
     assert calls == {("repository", "404"): 1, ("repository", "none"): 1}
+
+
+def test_each_transition_of_a_task_is_one_line(services: Services) -> None:
+    ends = (
+        ("task_queued_again", "lost", "queued"),
+        ("task_ended", "lost", "failed"),
+    )
+    for attempts_left, (event, outcome, state) in zip((3, 1), ends, strict=True):
+        task = put(services.store, max_attempts=attempts_left)
+        assert claim(services, task, "w") is not None
+        cast(ManualClock, services.clock).advance(services.settings.worker.lease_secs + 1)
+        with capture_logs() as lines:
+            upkeep.reap(services)
+        [line] = [each for each in lines if each["event"].startswith("task_")]
+        assert (line["event"], line["outcome"], line["state"]) == (event, outcome, state)
+        assert line["task"] == task
