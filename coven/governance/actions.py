@@ -229,11 +229,6 @@ def action_json(action: Action) -> dict[str, JsonValue]:
     return found
 
 
-def canonical_action(action: Action) -> bytes:
-    """RFC 8785 bytes of the JSON form, for digests and signatures."""
-    return strict_json.canonical(action_json(action))
-
-
 def load_action(text: str | bytes) -> Action:
     """The action of one JSON text. Raises ``MalformedAction``."""
     try:

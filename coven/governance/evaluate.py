@@ -13,7 +13,6 @@ from coven.errors import GovernanceRefused
 from coven.governance.actions import (
     Action,
     Kind,
-    MalformedAction,
     load_action,
     parse_action,
 )
@@ -24,7 +23,6 @@ from coven.governance.strict_json import JsonValue
 from coven.governance.world import Scope, World
 
 UNAVAILABLE = "governance:unavailable"
-MALFORMED = MalformedAction.code
 TIMEOUT = "governance:timeout"
 DEFAULT = "governance:default"
 """The rule id that is reported when no rule matches and the kind is refused by default."""

@@ -27,8 +27,6 @@ EPOCH = "If-Match"
 HEADERS = (KEY, TIMESTAMP, NONCE, SIGNATURE, ALIAS, EPOCH)
 MAX_AGE_SECS = 300
 MAX_AHEAD_SECS = 60
-NONCE_KEPT_SECS = 900
-"""Longer than any request can be accepted."""
 
 _NONCE = re.compile(r"[A-Za-z0-9_-]{22,64}")
 _DIGITS = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)

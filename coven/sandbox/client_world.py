@@ -63,12 +63,6 @@ class WorldActions(Transport):
         """Remove the App from the account."""
         return self._installation(installation_id, deliver, deleted=True)
 
-    def accept_permissions(
-        self, installation_id: int, permissions: dict[str, str], *, deliver: Deliver = False
-    ) -> Done:
-        """Replace what the installation grants."""
-        return self._installation(installation_id, deliver, permissions=permissions)
-
     def _installation(self, installation_id: int, deliver: Deliver, **fields: Any) -> Done:
         return self.act(
             "change_installation", installation_id=installation_id, deliver=deliver, **fields

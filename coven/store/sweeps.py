@@ -203,12 +203,6 @@ def exhausted(tx: Tx, limit: int = 200) -> list[Task]:
     return [task_ledger.from_row(row) for row in rows]
 
 
-def tasks_by_state(tx: Tx) -> dict[str, int]:
-    """How many tasks stand in each state."""
-    rows = tx.execute(select(tasks.c.state, func.count()).group_by(tasks.c.state))
-    return {str(state): int(count) for state, count in rows}
-
-
 def due_surfaces(tx: Tx, now: datetime, limit: int = 200) -> list[Surface]:
     """Surfaces that differ from GitHub, whose time has come, and that nobody publishes."""
     rows = tx.execute(
@@ -218,12 +212,6 @@ def due_surfaces(tx: Tx, now: datetime, limit: int = 200) -> list[Surface]:
         .limit(limit)
     )
     return [surface_ledger.from_row(row) for row in rows]
-
-
-def surfaces_by_state(tx: Tx) -> dict[str, int]:
-    """How many surfaces stand in each state."""
-    rows = tx.execute(select(surfaces.c.state, func.count()).group_by(surfaces.c.state))
-    return {str(state): int(count) for state, count in rows}
 
 
 def drop_bodies(tx: Tx, before: datetime, limit: int = BATCH) -> int:

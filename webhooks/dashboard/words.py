@@ -12,12 +12,6 @@ MEMORY_REASONS = {
     "approval_required": "the run may not decide this itself",
     "policy_disabled": "memory was off for this run",
 }
-MEMORY_OPS = {
-    "supplied": "Supplied to the run",
-    "read": "The run says that it used",
-    "proposed": "The run proposed",
-    "rejected": "The run itself turned down",
-}
 MEMORY_OUTCOMES = {
     "accepted": "accepted",
     "unknown": "the book has no such entry",
