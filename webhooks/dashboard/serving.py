@@ -255,8 +255,8 @@ class Dashboard:
                 times=1,
             )
             return
-        rows = found.rows if not isinstance(found, Sent) else None
-        self.recorder.good(tx, ask.caller, ask.installation, action, rows=rows, target=found.target)
+        owner = found.owner if found.owner is not None else ask.installation
+        self.recorder.good(tx, ask.caller, owner, action, rows=found.rows, target=found.target)
 
     def _frame(self, tx: Tx, ask: Ask, session: Session) -> dict[str, Any]:
         """What every page shows around its own content."""

@@ -15,7 +15,7 @@ from webhooks.dashboard.asking import Ask, Page, Sent, Shown
 from webhooks.dashboard.charts import columns
 from webhooks.dashboard.lines import csv_lines
 
-WINDOW = timedelta(days=14)
+WINDOW = timedelta(days=7)
 """What is shown unless asked otherwise."""
 MOST_DAYS = 92
 MOST_BARS = 24
