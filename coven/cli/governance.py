@@ -180,7 +180,7 @@ def list_escalations(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List what waits for a person, newest first."""
+    """List what waits for a person, newest first; --status lists what was decided."""
     with desk(config) as admin, admin.engine.store.read() as tx:
         states = (state or Status.PENDING,)
         found = list(ledger.open_escalations(tx, installation, states, limit))
@@ -202,7 +202,7 @@ def list_escalations(
             )
             for each in found
         ],
-        "Nothing waits for a person.",
+        "No such escalations." if state else "Nothing waits for a person.",
     )
 
 
