@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from coven.errors import ContractViolation, WorkspaceError
+from coven.governance.actions import Action
+from coven.governance.wire import Gate
 from coven.values import Sha
 from tests.integration.workspace_kit import TOKEN, Room, git, make_room
 from worker.workspace.checkout import Workspace
@@ -421,9 +423,9 @@ def test_the_token_is_in_no_file_and_no_argument_of_a_push(room: Room, work: Wor
     seen: list[str] = []
     perform = type(room.seam.gate).check
 
-    def watch(gate: object, action: object) -> None:
+    def watch(gate: Gate, action: Action, point: str) -> Action:
         seen.append(f"{getattr(action, 'argv', '')} {getattr(action, 'url', '')}")
-        perform(gate, action)  # type: ignore[arg-type]
+        return perform(gate, action, point)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(room.seam.gate), "check", watch)
