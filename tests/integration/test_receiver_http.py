@@ -239,9 +239,11 @@ def test_crash_shows_no_traceback(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr("webhooks.receiver.route", boom)
-    answer = bench.deliver("pull_request", payload("pull_request.opened"))
+    with capture_logs() as logged:
+        answer = bench.deliver("pull_request", payload("pull_request.opened"))
     assert (answer.status_code, answer.json) == (500, {"ok": False, "error": "internal"})
     assert b"secret detail" not in answer.data
+    assert "request_crashed" in [line["event"] for line in logged]
 
 
 def test_health_and_errors_are_json_with_safe_headers(bench: Bench) -> None:

@@ -253,7 +253,7 @@ REMOVALS = [
     without(
         "strangers",
         "trust.admit",
-        "and _RANK[scope] < _RANK[TrustScope.COLLABORATOR]:",
+        "and scope is TrustScope.EXTERNAL:",
         "and False:",
         lambda bench: work.test_strangers_get_no_answer(bench, "status"),
     ),

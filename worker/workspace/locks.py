@@ -32,9 +32,7 @@ def file_lock(
     The file stays: removing a lock file while others open it would split the lock in two.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = seam.perform(
-        writing(path), "workspace.lock", lambda: os.open(path, flags, 0o600)
-    )
+    handle = seam.perform(writing(path), "workspace.lock", lambda: os.open(path, flags, 0o600))
     try:
         deadline = clock.monotonic() + timeout
         how = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH

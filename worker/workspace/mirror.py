@@ -316,9 +316,7 @@ class Mirrors:
         self.settle(fresh)
         if path.exists():
             governed_remove_tree(self.seam, path, point="workspace.mirror.remove")
-        self.seam.perform(
-            writing(path), "workspace.mirror.create", lambda: fresh.rename(path)
-        )
+        self.seam.perform(writing(path), "workspace.mirror.create", lambda: fresh.rename(path))
 
     def _size_problem(self, path: Path) -> str | None:
         size = sum(_size(entry) for entry in _entries(path / "objects" / "pack"))
