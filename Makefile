@@ -44,6 +44,7 @@ chaos: $(DEV_STAMP) ## Play the long fault runs: 500 random histories and every 
 
 screenshots: $(DEV_STAMP) ## Take the pictures of docs/images again (needs /usr/bin/chromium)
 	@$(BIN)/python -m tests.support.screenshots
+	@$(BIN)/python -m tests.support.screenshots_github
 
 check: $(DEV_STAMP) ## Lint, format, types, import contracts, lock files (all, then the verdict)
 	@failed=; \

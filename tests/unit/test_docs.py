@@ -17,7 +17,8 @@ from coven.settings.models import Settings
 from coven.settings.schema import walk
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TOP = (ROOT / "README.md", ROOT / "CONTRIBUTING.md")
+PAGES = [*TOP, *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
 TREE = typer.main.get_command(build())
 KEYS = {re.sub(r'\[\]|\."owner/name"', "", key) for key, _ in walk()}
@@ -167,6 +168,13 @@ def test_every_metric_is_described_as_it_is() -> None:
         for metric in metrics
     }
     assert {name: labels.strip() for name, labels in rows.items()} == expected
+
+
+def test_every_test_that_the_security_page_names_exists() -> None:
+    source = "".join(file.read_text() for file in (ROOT / "tests").rglob("*.py"))
+    named = re.findall(r"`(test_\w+)`", TEXTS["docs/security.md"])
+    assert len(named) > 40
+    assert [name for name in named if f"def {name}(" not in source] == []
 
 
 def test_every_page_is_in_the_index() -> None:
