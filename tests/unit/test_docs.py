@@ -15,6 +15,7 @@ from coven.metrics import COUNTED
 from coven.metrics_standing import ASKED, STANDING
 from coven.settings.models import Settings
 from coven.settings.schema import walk
+from coven.tenancy import repo_file
 
 ROOT = Path(__file__).parents[2]
 TOP = (ROOT / "README.md", ROOT / "CONTRIBUTING.md")
@@ -175,6 +176,17 @@ def test_every_test_that_the_security_page_names_exists() -> None:
     named = re.findall(r"`(test_\w+)`", TEXTS["docs/security.md"])
     assert len(named) > 40
     assert [name for name in named if f"def {name}(" not in source] == []
+
+
+def test_every_example_of_a_repositorys_file_is_valid() -> None:
+    blocks = [
+        block
+        for text in TEXTS.values()
+        for block in re.findall(r"^```yaml\n(.*?)^```", text, re.M | re.S)
+        if re.search(r"^version: 1$", block, re.M)
+    ]
+    assert len(blocks) > 1
+    assert [repo_file.read(block.encode()).problems for block in blocks] == [()] * len(blocks)
 
 
 def test_every_page_is_in_the_index() -> None:
