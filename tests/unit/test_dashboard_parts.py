@@ -77,6 +77,7 @@ def test_a_fingerprint_needs_the_key() -> None:
         ({"Origin": "https://public.example.evil.example"}, False),
         ({"Origin": "https://evil.example"}, False),
         ({"Origin": "null"}, False),
+        ({"Origin": "http://["}, False),
         ({"Origin": ""}, False),
         ({}, False),
     ],

@@ -21,7 +21,10 @@ def is_own(headers: Mapping[str, str], host: str, public_url: str | None) -> boo
     origin = headers.get("Origin")
     if not origin:
         return False
-    sent = urlsplit(origin)
+    try:
+        sent = urlsplit(origin)
+    except ValueError:  # no address at all
+        return False
     own = {("http", host), ("https", host)}
     if public_url:
         public = urlsplit(public_url)
