@@ -29,11 +29,11 @@ from coven.services import Services
 from coven.settings import models
 from coven.store import metric_counts, standing
 from coven.store.standing import Sample
+from webhooks.nearby import is_forwarded, is_loopback, without_port
 
 KEPT_SECS = 5.0
 """For how long an answer is given again."""
 LEVELS_AGE = timedelta(hours=1)
-_PROXIED = ("Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via")
 _NAMES = {metric.name: metric for metric in COUNTED}
 
 
@@ -64,12 +64,14 @@ def refusal(
         if hmac.compare_digest(headers.get("Authorization", "").encode(), wanted):
             return None
         return 401, "send metrics.token as a bearer token"
-    if any(name in headers for name in _PROXIED):
+    if is_forwarded(headers):
         return 403, "not through a proxy; set metrics.token and send it as a bearer token"
     try:
         caller = ip_address(address or "")
     except ValueError:
         return 403, "only over TCP; or set metrics.token and send it as a bearer token"
+    if caller.is_loopback and not is_loopback(without_port(headers.get("Host", ""))):
+        return 403, "not under this name; ask localhost, or set metrics.token"
     if any(caller in ip_network(network) for network in settings.allow):
         return None
     return 403, "not from here: add the network to metrics.allow, or set metrics.token"

@@ -177,6 +177,17 @@ GUARDED = Metrics(token=SecretStr(TOKEN))
         ("an empty list lets nobody", Metrics(allow=()), "127.0.0.1", {}, 403),
         ("a proxy of ours is no loopback", Metrics(), "127.0.0.1", {"X-Forwarded-For": "1"}, 403),
         ("nor one that says Forwarded", Metrics(), "127.0.0.1", {"Forwarded": "for=1"}, 403),
+        (
+            "nor one that says the scheme",
+            Metrics(),
+            "127.0.0.1",
+            {"X-Forwarded-Proto": "https"},
+            403,
+        ),
+        ("nor one of a network", Metrics(), "127.0.0.1", {"Cf-Connecting-Ip": "1.2.3.4"}, 403),
+        ("this machine by its address", Metrics(), "::1", {"Host": "[::1]:8080"}, None),
+        ("a stranger's name for us", Metrics(), "127.0.0.1", {"Host": "evil.example:8080"}, 403),
+        ("a name like ours", Metrics(), "127.0.0.1", {"Host": "localhost.evil.example"}, 403),
         ("a Unix socket has no address", Metrics(), "", {}, 403),
         ("a token is needed", GUARDED, "127.0.0.1", {}, 401),
         ("a wrong one", GUARDED, "127.0.0.1", {"Authorization": "Bearer no"}, 401),
@@ -195,7 +206,7 @@ GUARDED = Metrics(token=SecretStr(TOKEN))
 def test_who_may_read(
     rule: str, config: Metrics, address: str, headers: dict[str, str], status: int | None
 ) -> None:
-    found = refusal(config, address, headers)
+    found = refusal(config, address, {"Host": "localhost:8080"} | headers)
     assert (found[0] if found else None) == status, rule
 
 

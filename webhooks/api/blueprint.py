@@ -15,9 +15,8 @@ from webhooks.api.openapi import document_bytes
 from webhooks.api.operations import OPERATIONS, PREFIX, Operation
 from webhooks.api.problems import Problem
 from webhooks.api.serving import Api, Asked, Reply, problem_reply
+from webhooks.nearby import is_forwarded
 
-_PROXIES = {"forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip"}
-"""What proxies say of themselves, beside ``X-Forwarded-…``."""
 _WORDS = {
     404: ("not_found", f"there is no such path; {PREFIX}/openapi.json lists them"),
     405: ("method_not_allowed", "this path does not take the method; see the Allow header"),
@@ -80,10 +79,7 @@ def _view(api: Api, operation: Operation) -> Any:
             if_none_match=request.headers.get("If-None-Match"),
             address=request.remote_addr or "",
             host=request.host,
-            forwarded=any(
-                name.startswith("x-forwarded-") or name in _PROXIES
-                for name in map(str.lower, request.headers.keys())
-            ),
+            forwarded=is_forwarded(request.headers.keys()),
             method=request.method,
             target=request.path
             + (f"?{request.query_string.decode('latin-1')}" * bool(request.query_string)),

@@ -7,7 +7,6 @@ at one row. What can't be recorded is not answered.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +41,7 @@ from webhooks.api.problems import (
     unavailable,
 )
 from webhooks.api.recording import Recorder
+from webhooks.nearby import is_loopback, without_port
 
 _log = structlog.get_logger(__name__)
 
@@ -184,7 +184,7 @@ class Api:
             settings.api.mode == "open"
             and is_loopback(settings.server.bind.rpartition(":")[0])
             and is_loopback(asked.address)
-            and is_loopback(_without_port(asked.host))
+            and is_loopback(without_port(asked.host))
             and not asked.forwarded
         )
 
@@ -268,17 +268,6 @@ class Api:
         return Reply(200, content, headers=headers)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address means this machine."""
-    bare = host.strip("[]").casefold()
-    if bare == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(bare).is_loopback
-    except ValueError:
-        return False
-
-
 def _stale() -> Problem:
     detail = (
         "the operator's signature was not accepted; sign the request anew: a trusted key, this "
@@ -294,12 +283,6 @@ def _slow_down(wait_secs: int) -> Problem:
         f"too many refused tokens from this address; wait {wait_secs} s",
         headers={"Retry-After": str(wait_secs)},
     )
-
-
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0]
 
 
 def _view(caller: Caller, query: BaseModel, body: BaseModel) -> InstallationId | None:
