@@ -100,8 +100,7 @@ def create_app(
 
     def crashed(error: Exception) -> Response | tuple[Response, int]:
         if ops.is_page(request.path):
-            _log.error("request_crashed", path=request.path, exc_info=error)
-            return dashboard.crashed()
+            return dashboard.crashed(error)
         return _crashed(error)
 
     app.register_error_handler(HTTPException, refused)

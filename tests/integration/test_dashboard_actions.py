@@ -385,12 +385,19 @@ def test_a_link_leads_to_our_github_or_nowhere(seeded: Seeded) -> None:
 
 
 def test_a_store_that_is_away_is_told(seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
-    browser = seeded.world.viewer()
+    browser, token = seeded.world.viewer(), seeded.world.token(TENANT)
+    csrf = browser.csrf()
 
-    def away() -> None:
+    def away(*_: object) -> None:
         raise StoreUnavailable("gone")
 
     monkeypatch.setattr(seeded.world.store, "read", away)
-    found = browser.get("/ops/")
-    assert found.status_code == 503
-    assert "Try again soon" in found.text
+    for found in (
+        browser.get("/ops/"),
+        browser.get("/ops/login"),
+        browser.post("/ops/login", csrf=csrf, token=token),
+        browser.post("/ops/logout", csrf=csrf),
+        browser.post(entry_path(seeded, "deny"), csrf=csrf),
+    ):
+        assert found.status_code == 503
+        assert "Try again soon" in found.text

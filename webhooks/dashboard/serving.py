@@ -138,7 +138,7 @@ class Dashboard:
     # Pages
 
     def answer(self, page: Page, path: Mapping[str, str]) -> Response:
-        """The answer to one request. Raises nothing that we know of."""
+        """The answer to one request. Raises ``StoreUnavailable``, which :meth:`crashed` tells."""
         session = self.session()
         caller: Caller | None = None
         try:
@@ -153,12 +153,6 @@ class Dashboard:
         except Problem as problem:
             self.recorder.refused(caller, f"ops.{page.name}", problem.code)
             return self.refuse(problem, session)
-        except StoreUnavailable as error:
-            _log.error("ops_store_unavailable", page=page.name, why=str(error))
-            return self.refuse(
-                Problem(503, "store_unavailable", "The ledgers can't be reached. Try again soon."),
-                session,
-            )
 
     def require_own(self, session: Session | None) -> None:
         """Only our own forms change anything. Raises ``Problem``."""
@@ -318,8 +312,13 @@ class Dashboard:
                 response.headers[name] = value
         return response
 
-    def crashed(self) -> Response:
-        """Our own mistake."""
+    def crashed(self, error: Exception) -> Response:
+        """The ledgers are away, or it is our own mistake."""
+        if isinstance(error, StoreUnavailable):
+            _log.error("ops_store_unavailable", path=request.path, why=str(error))
+            detail = "The ledgers can't be reached. Try again soon."
+            return self.refuse(Problem(503, "store_unavailable", detail), self.session())
+        _log.error("request_crashed", path=request.path, exc_info=error)
         detail = "Something broke on our side. The log has it; try again, or tell the operator."
         return self.refuse(Problem(500, "internal", detail), None)
 
