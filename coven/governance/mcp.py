@@ -26,6 +26,7 @@ from coven.governance.admin import listed, status
 from coven.governance.asking import Asker, ask
 from coven.governance.audit import Event, Recorder, redacted
 from coven.governance.engine import Engine
+from coven.governance.rules import namespace_segments
 from coven.governance.world import Origin, Scope
 from coven.redaction import Redactor
 
@@ -122,7 +123,10 @@ class Desk:
         return ask(self._engine, self._recorder, Redactor(), action, scope, asker).json()
 
     def rules(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """``{count, rules, policy_epoch}``; what rules match only if the server exposes it."""
+        """``{count, rules, policy_epoch}`` of what may bind in the namespace of this server.
+
+        What rules match is told only if the server exposes it.
+        """
         kind, enabled_only = arguments.get("kind"), arguments.get("enabled_only") is True
         unknown = set(arguments) - {"kind", "enabled_only"}
         if unknown or kind not in (None, *(each.value for each in Kind)):
@@ -130,10 +134,17 @@ class Desk:
         found = [
             {name: rule[name] for name in self._members}
             for rule in listed(self._engine)
-            if kind in (None, rule["kind"]) and (rule["enabled"] or not enabled_only)
+            if kind in (None, rule["kind"])
+            and (rule["enabled"] or not enabled_only)
+            and self._may_bind(str(rule["namespace"]))
         ]
         epoch = status(self._engine)["policy_epoch"]
         return {"count": len(found), "rules": found, "policy_epoch": epoch}
+
+    def _may_bind(self, namespace: str) -> bool:
+        # One lies within the other: rules of another tenant or repository are not told.
+        own, other = namespace_segments(self._namespace), namespace_segments(namespace)
+        return all(a == b for a, b in zip(own, other, strict=False))
 
     @property
     def _members(self) -> tuple[str, ...]:

@@ -151,3 +151,29 @@ def test_damage_is_never_an_allowed_answer(
     made.engine._kept = None
     result = desk.call(CHECK_TOOL, {"kind": "bash", "command": "ls"})
     assert result.is_error or told(result)["error"] == "GOVERNANCE_REFUSED"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "seen"),
+    [
+        ("_global", {"X1", "X2", "Y41", "Y41R", "Y41S", "Y42"}),
+        ("installation/41", {"X1", "X2", "Y41", "Y41R", "Y41S"}),
+        ("installation/41/repo/Octo/demo/familiar/cody", {"X1", "X2", "Y41", "Y41R"}),
+        ("installation/4", {"X1", "X2"}),
+    ],
+)
+def test_rules_of_others_are_not_told(made: Office, namespace: str, seen: set[str]) -> None:
+    for name, place in (
+        ("Y41", "installation/41"),
+        ("Y41R", "installation/41/repo/octo/demo"),
+        ("Y41S", "installation/41/repo/octo/secret"),
+        ("Y42", "installation/42"),
+    ):
+        made.admin.add(
+            name, "bash", '{"argv_prefix":["dd"]}', "refuse", f"of {name}", namespace=place
+        )
+    desk = Desk(made.engine, made.admin.recorder, "mcp:test", namespace)
+    found = told(desk.call(LIST_TOOL, {}))
+    ids = {each["id"] for each in found["rules"]}
+    assert {each for each in ids if each[0] in "XY"} == seen
+    assert found["count"] == len(ids)
