@@ -384,6 +384,16 @@ def test_a_link_leads_to_our_github_or_nowhere(seeded: Seeded) -> None:
     assert not re.search(r'href="javascript', text)
 
 
+def test_a_session_that_fits_no_cookie_is_told(
+    seeded: Seeded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser, token = seeded.world.browser(), seeded.world.token(TENANT)
+    csrf = browser.csrf("/ops/login")
+    monkeypatch.setattr("webhooks.dashboard.serving.MAX_CHARS", 10)
+    found = browser.post("/ops/login", csrf=csrf, token=token)
+    assert (found.status_code, "too large for a cookie" in found.text) == (400, True)
+
+
 def test_a_store_that_is_away_is_told(seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
     browser, token = seeded.world.viewer(), seeded.world.token(TENANT)
     csrf = browser.csrf()

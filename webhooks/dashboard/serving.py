@@ -313,7 +313,9 @@ class Dashboard:
         return response
 
     def crashed(self, error: Exception) -> Response:
-        """The ledgers are away, or it is our own mistake."""
+        """A refusal outside of a page, the ledgers are away, or it is our own mistake."""
+        if isinstance(error, Problem):
+            return self.refuse(error, self.session())
         if isinstance(error, StoreUnavailable):
             _log.error("ops_store_unavailable", path=request.path, why=str(error))
             detail = "The ledgers can't be reached. Try again soon."
