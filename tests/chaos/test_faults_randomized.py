@@ -2,7 +2,7 @@
 
 The publisher works over HTTP against the sandbox, which drops requests and answers, delays, limits,
 refuses and lets tokens expire by a plan drawn from the seed; at fault points of commits, calls and
-publishing the worker dies. ``COVEN_FAULT_SEEDS`` sets how many histories are played (40 when
+publishing the worker dies. ``COVEN_FAULT_SEEDS`` sets how many histories are played (16 when
 absent; ``make chaos`` plays 500).
 """
 
@@ -30,7 +30,7 @@ from coven.store.engine import Store
 from coven.values import InstallationId, RepoId, SurfaceKind, SurfaceState
 from tests.support.publishing import Bench, World, findings
 
-SEEDS = int(os.environ.get("COVEN_FAULT_SEEDS", "40"))
+SEEDS = int(os.environ.get("COVEN_FAULT_SEEDS", "16"))
 REPO = "octo/demo"
 BRANCH = "cody/fix-1-0123abcd"
 ROUTES = (

@@ -1,6 +1,6 @@
 """Whatever fails between any two steps: one object per surface in the end, equal to the ledger.
 
-``COVEN_FAULT_SEEDS`` sets how many random runs there are (40 when absent).
+``COVEN_FAULT_SEEDS`` sets how many random runs there are (16 when absent).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from coven.values import SurfaceKind, SurfaceState
 from tests.support.fake_github import FakeGitHub
 from tests.support.publishing import BRANCH, THREAD, Bench, findings
 
-SEEDS = int(os.environ.get("COVEN_FAULT_SEEDS", "40"))
+SEEDS = int(os.environ.get("COVEN_FAULT_SEEDS", "16"))
 ANNOTATIONS = 120
 
 

@@ -16,7 +16,7 @@ from tests.integration.test_publish_faults import Gremlin, attempt, survive
 from tests.support.fake_github import FakeGitHub
 from tests.support.publishing import Bench
 
-SEEDS = int(os.environ.get("COVEN_FAULT_SEEDS", "40"))
+SEEDS = int(os.environ.get("COVEN_FAULT_SEEDS", "16"))
 COMMENT = 500
 THUMB = Reaction(1, "eyes", 5, "mallory")
 
