@@ -52,15 +52,11 @@ def done(installation: InstallationId, tx: Tx, want: DoneWanted) -> list[Done]:
 def done_query(want: DoneWanted, dialect: str) -> Select[Any]:
     """The sums, of no installation in particular. Answers to cheap commands don't count."""
     c = tasks.c
-    ended: list[ColumnElement[bool]] = [attempts.c.finished_at.is_not(None)]
-    if want.since is not None:
-        # No attempt ends before its task is wanted: so few are read, through their index.
-        ended.append(attempts.c.finished_at >= want.since)
     spent = (
-        select(attempts.c.task_id, func.sum(_seconds(dialect)).label("seconds"))
-        .where(*ended)
-        .group_by(attempts.c.task_id)
-        .subquery()
+        select(func.coalesce(func.sum(_seconds(dialect)), 0))
+        .where(attempts.c.task_id == c.id, attempts.c.finished_at.is_not(None))
+        .correlate(tasks)
+        .scalar_subquery()
     )
     conditions: list[ColumnElement[bool]] = [c.lane != Lane.CONTROL]
     if want.since is not None:
@@ -80,9 +76,8 @@ def done_query(want: DoneWanted, dialect: str) -> Select[Any]:
             count,
             func.sum(case((c.state == TaskState.COMPLETED, 1), else_=0)).label("completed"),
             func.sum(case((c.state == TaskState.FAILED, 1), else_=0)).label("failed"),
-            func.coalesce(func.sum(spent.c.seconds), 0).label("runtime_secs"),
+            func.sum(spent).label("runtime_secs"),
         )
-        .select_from(tasks.outerjoin(spent, spent.c.task_id == c.id))
         .where(*conditions)
         .group_by(c.installation_id, c.repo_id, c.familiar_id)
         .order_by(count.desc(), c.installation_id, c.familiar_id)

@@ -28,6 +28,7 @@ TRUE_REASONS = {
     "ping",
     "event_not_handled",
     "action_not_handled",
+    "already_handled",
     "already_queued",
     "actor_lacks_write",
     "assignee_not_familiar",
@@ -51,6 +52,7 @@ TRUE_REASONS = {
     "sender_is_bot",
     "thread_resolved",
     "undone",
+    "unknown_check",
     "unlabeled",
 }
 INSTALLATION = {"id": 42, "node_id": "x"}

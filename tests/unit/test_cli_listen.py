@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from coven.cli import exits, listen, running
+from coven.settings.loader import Loaded
 from coven.settings.models import Settings
 
 
@@ -34,9 +35,12 @@ def test_a_taken_port_and_a_foreign_address_are_told_apart() -> None:
     assert "no such address" in foreign.text
 
 
-@pytest.mark.parametrize("command", ["up", "web"])
+@pytest.mark.parametrize(
+    ("command", "app"), [("up", {}), ("web", {}), ("web", {"app_id": 1})], ids=str
+)
 def test_a_taken_port_ends_the_start_with_one_line(
     command: str,
+    app: dict[str, int],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -46,8 +50,9 @@ def test_a_taken_port_ends_the_start_with_one_line(
         holder.listen()
         bind = f"127.0.0.1:{holder.getsockname()[1]}"
         settings = Settings.model_validate(
-            {"server": {"bind": bind, "state_dir": str(tmp_path / "state")}}
+            {"server": {"bind": bind, "state_dir": str(tmp_path / "state")}, "github": app}
         )
+        monkeypatch.setattr(running, "load", lambda *_: Loaded(settings, (), None))
         monkeypatch.setattr(running, "usable", lambda *_, **__: settings)
         monkeypatch.setattr(running, "ADDRESS_SECS", 0.0)
         with pytest.raises(typer.Exit) as ended:
