@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import update
 
 from coven.clock import SystemClock
+from coven.github.roles import Role
 from coven.governance.admin import Admin
 from coven.governance.audit import Recorder, verify_store
 from coven.governance.defaults import install_defaults
@@ -26,6 +27,7 @@ from coven.store.tables_governance import escalations as escalation_rows
 from coven.store.tasks import Task
 from coven.values import TaskState
 from tests.e2e.kit import BAD_CODE, FIX_BODY, FIX_TITLE, Product, Repo, running, until
+from tests.services import missing
 
 pytestmark = [pytest.mark.xdist_group("e2e-governance"), pytest.mark.timeout(180)]
 
@@ -47,7 +49,7 @@ def home() -> Iterator[Path]:
         if os.access(place, os.W_OK) and not re.match(r"/(var/|private/)?tmp(/|$)", str(place))
     ]
     if not usable:
-        pytest.skip("every folder that can be written to is below /tmp")
+        missing("a folder", "every one that can be written to is below /tmp")
     with tempfile.TemporaryDirectory(prefix=".coven-e2e-", dir=usable[0]) as folder:
         yield Path(folder)
 
@@ -124,11 +126,15 @@ def test_a_refused_task_fails_at_once_and_says_which_rule(repo: Repo) -> None:
     root = repo.product.stack.settings.workspace_root
     rule(repo, "X1", "filesystem_write", f'{{"glob":"{root}/**"}}', "refuse")
     before = len(repo.admin.requests())
+    known = {token["id"] for token in repo.admin.state()["tokens"]}
     pull = repo.pull({"things/x.py": "x = 1\n"})
     run = repo.completed(pull["head"]["sha"])
     seen = repo.admin.requests(before)
-    minted = [each for each in seen if each["path"].endswith("/access_tokens")]
-    assert len(minted) <= 2, "one to look the actor up and one to show the verdict; none to work"
+    minted = [token for token in repo.admin.state()["tokens"] if token["id"] not in known]
+    showing = (Role.LOOKUP.permissions, Role.PUBLISH.permissions)
+    # Each process that publishes has a token of its own; none of them serves a session.
+    assert minted, "the verdict was shown"
+    assert [t for t in minted if {"metadata": "read"} | t["permissions"] not in showing] == []
     assert "get_repository" not in {each["purpose"] for each in seen}, "not even a second look"
     assert run["conclusion"] == "failure"
     assert run["output"]["title"] == "Blocked by governance: X1"

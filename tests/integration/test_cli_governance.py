@@ -31,7 +31,7 @@ def run(made: Office, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     state = made.settings.server.state_dir
     path = state.parent / "c.toml"
     path.write_text(
-        f'[server]\nstate_dir = "{state}"\n[worker]\nworkspace_root = "/srv/work"\n'
+        f'[server]\nstate_dir = "{state}"\n[worker]\nworkspace_root = "/srv/sessions"\n'
         f'[storage]\npath = "{made.store.engine.url.database}"\n[governance]\nenabled = true\n'
     )
     monkeypatch.setenv("COVEN_GITHUB_CONFIG", str(path))

@@ -35,12 +35,13 @@ from coven.setup.places import PENDING, Places
 from coven.setup.web import COOKIE, Door, quiet_app, register
 from coven.store.engine import Store
 from tests.integration.receiver_kit import Bench as Receiver
+from tests.services import missing
 from tests.support.new_app import confirm
 from webhooks.setup import setup_app
 
 BACK = "http://127.0.0.1:1/setup/callback"
 PROGRAM = (sys.executable, "-c", "from coven.cli.main import main; main()")
-CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM = Path(os.environ.get("COVEN_TEST_CHROMIUM", "/usr/bin/chromium"))
 PUBLIC = "https://coven.example.com"
 
 
@@ -331,8 +332,9 @@ def test_the_receiver_without_an_app_asks_and_registers(bench: Bench) -> None:
     assert load_settings(bench.config, {}).github.app_id
 
 
-@pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Chromium")
 def test_a_real_browser_gets_from_the_token_to_the_new_app(bench: Bench, site: Site) -> None:
+    if not CHROMIUM.exists():
+        missing("chromium", f"there is no {CHROMIUM}; apt-get install chromium")
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
         page = browser.new_page()

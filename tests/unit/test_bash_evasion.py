@@ -43,7 +43,7 @@ POLICIES = {goal: policy(rules) for goal, rules in GOALS.items()}
 ONLY_RULE = {
     goal: policy(rules, [("bash", {"unanalyzable": True})]) for goal, rules in GOALS.items()
 }
-SCOPE = Scope(origin=Origin.TOOL, cwd="/work/repo", workspace="/work/repo")
+SCOPE = Scope(origin=Origin.TOOL, cwd="/srv/repo", workspace="/srv/repo")
 WORLD = no_machine(partial(analyse, home="/home/u"))
 
 
